@@ -1,0 +1,2 @@
+//! panthorctl: arguments, tables, JSON and exit codes over the libraries.
+fn main() {}

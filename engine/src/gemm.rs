@@ -1,0 +1,1 @@
+//! Matrix products, planned and cut into short jobs.

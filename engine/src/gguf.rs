@@ -1,0 +1,1 @@
+//! GGUF model files, read without trust.

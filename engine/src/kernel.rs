@@ -1,0 +1,1 @@
+//! Shader kernels, written with a typed builder over `mali_isa`.

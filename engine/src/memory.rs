@@ -1,0 +1,1 @@
+//! GPU addresses and buffer objects.

@@ -1,0 +1,1 @@
+//! The integer reference in plain Rust.

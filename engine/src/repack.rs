@@ -1,0 +1,1 @@
+//! The weight layout that the kernels read.

@@ -1,0 +1,1 @@
+//! CSF v10 command-stream instructions.

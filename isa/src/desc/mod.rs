@@ -1,0 +1,1 @@
+//! Descriptors in memory: shader program, local storage, buffers, and packed register words.

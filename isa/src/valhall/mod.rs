@@ -1,0 +1,1 @@
+//! Valhall v10 shader instructions.

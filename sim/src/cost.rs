@@ -1,0 +1,1 @@
+//! Cycle accounting: what each instruction costs on which unit.

@@ -1,0 +1,1 @@
+//! The command-stream processor: registers, scoreboards, waits, RUN_COMPUTE.

@@ -1,0 +1,1 @@
+//! Injection of failures, by the modes of the hang catalogue.

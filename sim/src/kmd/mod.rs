@@ -1,0 +1,1 @@
+//! The panthor driver's rules behind `panthor_uapi::Transport`.

@@ -1,0 +1,20 @@
+//! A simulator of the panthor driver and of a Mali-G610 behind it.
+//!
+//! Rooms, from the application downwards:
+//! - [`kmd`]: the driver's rules; implements `panthor_uapi::Transport`, receives raw ioctl bytes.
+//! - [`csf`]: the command-stream processor: registers, scoreboards, waits, RUN_COMPUTE.
+//! - [`shader`]: the Valhall cores: warps of 16 lanes that run a compute job's workgroups.
+//! - [`mmu`]: address translation and the caches between the cores and memory.
+//! - [`cost`]: cycle accounting. [`fault`]: injection of failures.
+//!
+//! The GPU part (`csf`, `shader`, `mmu`) knows nothing of the driver: it reaches memory only through
+//! [`mmu::AddressSpace`] and time only as counted cycles, so that the same GPU can serve behind another driver.
+//!
+//! What hardware leaves undefined is an error here, with the instruction, its address and the register.
+
+pub mod cost;
+pub mod csf;
+pub mod fault;
+pub mod kmd;
+pub mod mmu;
+pub mod shader;
