@@ -1,1 +1,0 @@
-//! Block formats of quantised weights.

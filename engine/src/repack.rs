@@ -1,1 +1,0 @@
-//! The weight layout that the kernels read.
