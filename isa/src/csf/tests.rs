@@ -244,3 +244,23 @@ proptest! {
         let _ = assemble_program(&text);
     }
 }
+
+/// Words of real streams with the text that another decoder gives them.
+const PANVK_WORDS: &str = include_str!("../../../tests/golden/csf/panvk-words.txt");
+
+#[test]
+fn words_of_captured_streams_have_mesas_text_and_assemble_back() {
+    let mut count = 0;
+    for line in PANVK_WORDS.lines().filter(|l| !l.starts_with('#')) {
+        let (hex, text) = line.split_once(' ').unwrap();
+        let word = u64::from_str_radix(hex, 16).unwrap();
+        let instr = decode(word).unwrap();
+        // The one spelling that differs on purpose.
+        let ours = instr.to_string().replace("SYNC_WAIT64.", "SYNC_WAIT64");
+        assert_eq!(ours, text);
+        let back: Instr = text.parse().unwrap();
+        assert_eq!(encode(&back).unwrap(), word, "{text}");
+        count += 1;
+    }
+    assert_eq!(count, 150);
+}
