@@ -1,6 +1,28 @@
 //! Address translation, and the caches between the shader cores and memory.
+//!
+//! - [`AddressSpace`] leads from GPU addresses to host memory: the driver's VM, or [`FlatSpace`] for tests and replay.
+//! - [`Caches`] hold what the GPU has written until a flush cleans it: one per device.
+//! - [`JobMemory`] gives each core a [`Port`], which translates, goes through the caches, and checks that a job reads
+//!   and overwrites only what its stream has waited for and flushed ([`Knowledge`], [`LscRule`]).
+//!
+//! Host memory is accessed atomically, four bytes at a time: whoever maps the same pages must do so atomically or
+//! volatile.
+
+mod caches;
+mod flat;
+mod frame;
+mod order;
+mod port;
+#[cfg(test)]
+mod tests;
 
 use std::ptr::NonNull;
+
+pub use caches::Caches;
+pub use flat::{FlatSpace, Mapping};
+pub use frame::LINE_BYTES;
+pub use order::{AgentSet, Knowledge, LscRule, View};
+pub use port::{JobMemory, MemoryError, Port};
 
 /// What an access wants to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,9 +38,11 @@ pub enum Access {
 /// One translated page.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
-    /// Host address of the page's first byte (its "physical address": one page has one, whatever maps it).
+    /// Host address of the page's first byte (its "physical address": one page has one, whatever maps it), aligned
+    /// to 8. Its `size` bytes must stay valid until [`Caches::release`] has dropped them, and nobody may access them
+    /// other than atomically or volatile meanwhile.
     pub host: NonNull<u8>,
-    /// Size of the page in bytes, a power of two; the GPU address of the page is aligned to it.
+    /// Size of the page in bytes, a power of two and at least 4096; the GPU address of the page is aligned to it.
     pub size: u64,
     /// Whether stores are allowed.
     pub writable: bool,
