@@ -1,4 +1,31 @@
 //! The Valhall shader cores: warps of 16 lanes that run a compute job's workgroups.
+//!
+//! [`ShaderCores::run`] decodes the program once per job into micro-ops (`program`), cuts the job into tasks and
+//! gives them to the cores (`dispatch`). A warp (`warp`) holds its registers in lane vectors and knows of every byte
+//! of every lane whether it holds a value; `alu` and `message` execute. What hardware leaves undefined is a
+//! [`ShaderFault`]; what was executed is counted in [`Usage`].
+//!
+//! Glossary: warp, sixteen lanes with one instruction stream; lane, one thread of it; FAU, the uniforms; slot, the
+//! counter that a message (load, store, atomic) holds until it is done; task, the part of a job that a core takes at
+//! once; SPD, shader program descriptor; TSD, local storage descriptor; TLS and WLS, storage of a thread and of a
+//! workgroup.
+
+mod alu;
+mod dispatch;
+mod fault;
+mod float;
+mod message;
+mod program;
+mod usage;
+mod warp;
+
+pub use dispatch::{MemoryError, ShaderCores, THREADS_PER_CORE, WORKGROUP_THREADS};
+pub use fault::{FaultKind, Place, ShaderFault};
+pub use usage::{
+    CVT_PER_CYCLE, CoreUsage, FMA_PER_CYCLE, LINE_BYTES, LINES_PER_CYCLE, SFU_PER_CYCLE,
+    UnitCounts, Usage,
+};
+pub use warp::WARP_LANES;
 
 /// What the cores need of memory: one port per core and worker thread.
 pub trait ShaderMemory: Sync {
@@ -23,6 +50,44 @@ pub trait MemoryPort: Send {
     fn atomic64(&mut self, va: u64, f: &mut dyn FnMut(u64) -> u64) -> Result<u64, Self::Error>;
     /// Fetches the instruction word at `va`: the mapping must be executable.
     fn fetch(&mut self, va: u64) -> Result<u64, Self::Error>;
+
+    /// Reads `N` bytes for each lane of the mask `lanes`, from `va[lane]` to `out[lane]`. A memory that can look up
+    /// a page once for several lanes overrides this.
+    ///
+    /// # Errors
+    /// The first lane that failed, with its error.
+    fn load_lanes<const N: usize>(
+        &mut self,
+        va: &[u64; WARP_LANES],
+        lanes: u16,
+        out: &mut [[u8; N]; WARP_LANES],
+    ) -> Result<(), (u8, Self::Error)> {
+        for lane in 0..WARP_LANES {
+            if lanes & (1 << lane) != 0 {
+                out[lane] = self.load(va[lane]).map_err(|error| (lane as u8, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes `N` bytes for each lane of the mask `lanes`, in the order of the lanes.
+    ///
+    /// # Errors
+    /// The first lane that failed, with its error.
+    fn store_lanes<const N: usize>(
+        &mut self,
+        va: &[u64; WARP_LANES],
+        lanes: u16,
+        bytes: &[[u8; N]; WARP_LANES],
+    ) -> Result<(), (u8, Self::Error)> {
+        for lane in 0..WARP_LANES {
+            if lanes & (1 << lane) != 0 {
+                self.store(va[lane], bytes[lane])
+                    .map_err(|error| (lane as u8, error))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A compute job as the command stream's RUN_COMPUTE hands it to the cores: the values of the selected

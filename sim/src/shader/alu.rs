@@ -1,0 +1,1232 @@
+//! The arithmetic of a warp: every instruction that is no message, in loops over sixteen lanes.
+//!
+//! Integer meanings are those of Mesa, panfrost/compiler/kraid/ops.rs (`fold`), which hw_tests.rs compares with
+//! hardware; the others those of panfrost/compiler/bifrost/valhall/ISA.xml as corrected by real shaders.
+
+// Lanes are walked by number, several arrays at once: that is the form which becomes vector code.
+#![allow(clippy::needless_range_loop)]
+
+use mali_isa::valhall::{Clamp, Cond, LaneOp, Mux, Op, ResultType, Round};
+
+use super::float::*;
+use super::program::{Operand, Part, Program, Uop};
+use super::warp::{HIGH, LOW, Lanes, RegisterFault, WARP_LANES, WORD, Warp, row};
+
+/// How floating point numbers are treated, from the program descriptor, and the seed of approximations.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FloatMode {
+    /// binary32 subnormals are zero.
+    pub flush32: bool,
+    /// binary16 subnormals are zero.
+    pub flush16: bool,
+    pub seed: u64,
+}
+
+type F = [f32; WARP_LANES];
+
+#[inline(always)]
+fn raw<'a>(warp: &'a Warp, program: &'a Program, index: u16) -> &'a Lanes {
+    if index < row::CONSTANTS {
+        &warp.rows[usize::from(index)]
+    } else {
+        &program.constants[usize::from(index - row::CONSTANTS)]
+    }
+}
+
+#[inline(always)]
+fn map1(a: Lanes, f: impl Fn(u32) -> u32) -> Lanes {
+    let mut out = Lanes::ZERO;
+    for i in 0..WARP_LANES {
+        out.0[i] = f(a.0[i]);
+    }
+    out
+}
+
+#[inline(always)]
+fn map2(a: Lanes, b: Lanes, f: impl Fn(u32, u32) -> u32) -> Lanes {
+    let mut out = Lanes::ZERO;
+    for i in 0..WARP_LANES {
+        out.0[i] = f(a.0[i], b.0[i]);
+    }
+    out
+}
+
+#[inline(always)]
+fn map3(a: Lanes, b: Lanes, c: Lanes, f: impl Fn(u32, u32, u32) -> u32) -> Lanes {
+    let mut out = Lanes::ZERO;
+    for i in 0..WARP_LANES {
+        out.0[i] = f(a.0[i], b.0[i], c.0[i]);
+    }
+    out
+}
+
+/// A 32-bit integer source: the whole, or a half or byte widened.
+#[inline(always)]
+pub(super) fn int(warp: &Warp, program: &Program, src: &Operand, signed: bool) -> Lanes {
+    let value = *raw(warp, program, src.row);
+    match src.part {
+        Part::Whole => value,
+        part => narrow(value, part, signed),
+    }
+}
+
+/// The wide source's low word, or the part of it that is used.
+fn narrow(value: Lanes, part: Part, signed: bool) -> Lanes {
+    let extract = |shift: u32, bits: u32| {
+        map1(value, |x| {
+            let top = x << (32 - bits - shift);
+            if signed {
+                ((top as i32) >> (32 - bits)) as u32
+            } else {
+                top >> (32 - bits)
+            }
+        })
+    };
+    match part {
+        Part::Half(n) => extract(16 * u32::from(n & 1), 16),
+        Part::Byte(n) => extract(8 * u32::from(n & 3), 8),
+        Part::Bytes(n) => permute(value, n),
+        Part::Pair([a, b]) => map1(value, |x| {
+            let pick = |n: u8| {
+                let byte = (x >> (8 * u32::from(n & 3))) as u8;
+                if signed {
+                    u32::from(byte as i8 as i16 as u16)
+                } else {
+                    u32::from(byte)
+                }
+            };
+            pick(a) | pick(b) << 16
+        }),
+        Part::Whole | Part::Word(_) => value,
+    }
+}
+
+#[inline(always)]
+fn permute(value: Lanes, n: [u8; 4]) -> Lanes {
+    let [a, b, c, d] = n.map(|n| 8 * u32::from(n & 3));
+    map1(value, |x| {
+        (x >> a) & 0xff | ((x >> b) & 0xff) << 8 | ((x >> c) & 0xff) << 16 | ((x >> d) & 0xff) << 24
+    })
+}
+
+/// A 64-bit source.
+#[inline(always)]
+pub(super) fn wide(
+    warp: &Warp,
+    program: &Program,
+    src: &Operand,
+    signed: bool,
+) -> [u64; WARP_LANES] {
+    let low = raw(warp, program, src.row);
+    let mut out = [0; WARP_LANES];
+    match src.part {
+        Part::Whole => {
+            let high = raw(warp, program, src.row + 1);
+            for i in 0..WARP_LANES {
+                out[i] = u64::from(low.0[i]) | u64::from(high.0[i]) << 32;
+            }
+        }
+        part => {
+            let value = match part {
+                Part::Word(1) => *raw(warp, program, src.row + 1),
+                part => narrow(*low, part, signed),
+            };
+            for i in 0..WARP_LANES {
+                let value = value.0[i];
+                out[i] = if signed {
+                    value as i32 as i64 as u64
+                } else {
+                    u64::from(value)
+                };
+            }
+        }
+    }
+    out
+}
+
+/// A binary32 source with its widening and sign modifiers.
+#[inline(always)]
+fn float(warp: &Warp, program: &Program, src: &Operand, mode: FloatMode) -> F {
+    let value = raw(warp, program, src.row);
+    let mut out = [0.0; WARP_LANES];
+    match src.part {
+        Part::Half(n) => {
+            let shift = 16 * u32::from(n & 1);
+            for i in 0..WARP_LANES {
+                let half = (value.0[i] >> shift) & 0xffff;
+                let half = if mode.flush16 { flush16x2(half) } else { half };
+                out[i] = f16_to_f32(half);
+            }
+        }
+        _ => {
+            for i in 0..WARP_LANES {
+                out[i] = f32::from_bits(value.0[i]);
+            }
+            if mode.flush32 {
+                for x in &mut out {
+                    *x = f32::from_bits(flush32(x.to_bits()));
+                }
+            }
+        }
+    }
+    signs(&mut out, src);
+    out
+}
+
+#[inline(always)]
+fn signs(values: &mut F, src: &Operand) {
+    if src.abs {
+        for x in values.iter_mut() {
+            *x = f32::from_bits(x.to_bits() & 0x7fff_ffff);
+        }
+    }
+    if src.neg {
+        for x in values.iter_mut() {
+            *x = f32::from_bits(x.to_bits() ^ 0x8000_0000);
+        }
+    }
+}
+
+/// A source of two binary16 numbers, widened: low halves, high halves.
+#[inline(always)]
+fn halves(warp: &Warp, program: &Program, src: &Operand, mode: FloatMode) -> (F, F) {
+    let packed = int(warp, program, src, false);
+    let packed = if mode.flush16 {
+        map1(packed, flush16x2)
+    } else {
+        packed
+    };
+    let (mut low, mut high) = ([0.0; WARP_LANES], [0.0; WARP_LANES]);
+    for i in 0..WARP_LANES {
+        low[i] = f16_to_f32(packed.0[i] & 0xffff);
+        high[i] = f16_to_f32(packed.0[i] >> 16);
+    }
+    signs(&mut low, src);
+    signs(&mut high, src);
+    (low, high)
+}
+
+/// Writes a result in the active lanes.
+#[inline(always)]
+fn put(warp: &mut Warp, op: &Uop, value: Lanes, partial: Option<u64>) {
+    let keep = match op.dst_bytes {
+        WORD => 0,
+        LOW => 0xffff_0000,
+        _ => 0x0000_ffff,
+    };
+    put_row(warp, op.dst, value, keep);
+    match partial {
+        None => warp.define(op.dst, op.dst_bytes),
+        Some(defined) => warp.define_partly(op.dst, op.dst_bytes, defined),
+    }
+}
+
+#[inline(always)]
+fn put_row(warp: &mut Warp, register: u8, value: Lanes, keep: u32) {
+    let mask = warp.active_words;
+    let row = &mut warp.rows[usize::from(register & 63)];
+    for i in 0..WARP_LANES {
+        let mask = mask.0[i] & !keep;
+        row.0[i] = (value.0[i] & mask) | (row.0[i] & !mask);
+    }
+}
+
+/// Writes a binary32 result: clamped, canonical NaN, converted where the destination is a half.
+#[inline(always)]
+fn put_float(warp: &mut Warp, op: &Uop, mut value: F, mode: FloatMode, partial: Option<u64>) {
+    if op.mods.clamp != Clamp::None {
+        for x in &mut value {
+            *x = clamp(*x, op.mods.clamp);
+        }
+    }
+    let mut bits = Lanes::ZERO;
+    for i in 0..WARP_LANES {
+        bits.0[i] = if value[i].is_nan() {
+            NAN32
+        } else {
+            value[i].to_bits()
+        };
+    }
+    if mode.flush32 {
+        bits = map1(bits, flush32);
+    }
+    match op.dst_bytes {
+        LOW | HIGH => {
+            let both = map1(bits, |x| {
+                let half = f32_to_f16(f32::from_bits(x));
+                half | half << 16
+            });
+            put(
+                warp,
+                op,
+                if mode.flush16 {
+                    map1(both, flush16x2)
+                } else {
+                    both
+                },
+                partial,
+            );
+        }
+        _ => put(warp, op, bits, partial),
+    }
+}
+
+/// Packs two halves that are binary16 already, clamped before the packing.
+#[inline(always)]
+fn put_halves(
+    warp: &mut Warp,
+    op: &Uop,
+    low: [u32; 16],
+    high: [u32; 16],
+    mode: FloatMode,
+    partial: Option<u64>,
+) {
+    let mut out = Lanes::ZERO;
+    for i in 0..WARP_LANES {
+        out.0[i] = (low[i] & 0xffff) | high[i] << 16;
+    }
+    if op.mods.clamp != Clamp::None {
+        let clamp_half = |half: u32| f32_to_f16(clamp(f16_to_f32(half & 0xffff), op.mods.clamp));
+        out = map1(out, |x| clamp_half(x) | clamp_half(x >> 16) << 16);
+    }
+    if mode.flush16 {
+        out = map1(out, flush16x2);
+    }
+    put(warp, op, out, partial);
+}
+
+fn put_wide(warp: &mut Warp, op: &Uop, value: [u64; WARP_LANES]) {
+    let low = Lanes(std::array::from_fn(|i| value[i] as u32));
+    let high = Lanes(std::array::from_fn(|i| (value[i] >> 32) as u32));
+    put_row(warp, op.dst, low, 0);
+    put_row(warp, op.dst + 1, high, 0);
+    warp.define(op.dst, WORD);
+    warp.define(op.dst + 1, WORD);
+}
+
+/// Works on the two halves of each lane, widened to `i32`.
+#[inline(always)]
+fn by_halves(a: Lanes, b: Lanes, signed: bool, f: impl Fn(i32, i32) -> i32) -> Lanes {
+    let w = |x: u32| {
+        if signed {
+            i32::from(x as u16 as i16)
+        } else {
+            i32::from(x as u16)
+        }
+    };
+    map2(a, b, |a, b| {
+        (f(w(a), w(b)) as u32 & 0xffff) | (f(w(a >> 16), w(b >> 16)) as u32) << 16
+    })
+}
+
+/// Works on the four bytes of each lane, widened to `i32`.
+#[inline(always)]
+fn by_bytes(a: Lanes, b: Lanes, signed: bool, f: impl Fn(i32, i32) -> i32) -> Lanes {
+    let w = |x: u32| {
+        if signed {
+            i32::from(x as u8 as i8)
+        } else {
+            i32::from(x as u8)
+        }
+    };
+    map2(a, b, |a, b| {
+        let mut out = 0;
+        for n in [0, 8, 16, 24] {
+            out |= (f(w(a >> n), w(b >> n)) as u32 & 0xff) << n;
+        }
+        out
+    })
+}
+
+/// Sixteen truth values as words of all ones or zeros.
+#[inline(always)]
+fn test<T: Copy>(a: [T; WARP_LANES], b: [T; WARP_LANES], f: impl Fn(T, T) -> bool) -> Lanes {
+    let mut out = Lanes::ZERO;
+    for i in 0..WARP_LANES {
+        out.0[i] = 0u32.wrapping_sub(u32::from(f(a[i], b[i])));
+    }
+    out
+}
+
+#[inline(always)]
+fn compare_ints<T: Copy + Ord>(cond: Cond, a: [T; WARP_LANES], b: [T; WARP_LANES]) -> Lanes {
+    match cond {
+        Cond::Eq => test(a, b, |a, b| a == b),
+        Cond::Gt => test(a, b, |a, b| a > b),
+        Cond::Ge => test(a, b, |a, b| a >= b),
+        Cond::Ne | Cond::Gtlt | Cond::Total => test(a, b, |a, b| a != b),
+        Cond::Lt => test(a, b, |a, b| a < b),
+        Cond::Le => test(a, b, |a, b| a <= b),
+    }
+}
+
+#[inline(always)]
+fn compare32(cond: Cond, signed: bool, a: Lanes, b: Lanes) -> Lanes {
+    if signed {
+        compare_ints(cond, a.0.map(|x| x as i32), b.0.map(|x| x as i32))
+    } else {
+        compare_ints(cond, a.0, b.0)
+    }
+}
+
+/// Compares element by element: `bits` is 8 or 16. The result has all bits of an element set or clear.
+fn compare_packed(cond: Cond, signed: bool, bits: u32, a: Lanes, b: Lanes) -> Lanes {
+    let mut out = Lanes::ZERO;
+    let mut shift = 0;
+    while shift < 32 {
+        let widen = |x: u32| {
+            let top = x << (32 - bits - shift);
+            if signed {
+                i64::from(top as i32)
+            } else {
+                i64::from(top)
+            }
+        };
+        let verdict = compare_ints(cond, a.0.map(widen), b.0.map(widen));
+        let mask = (u32::MAX >> (32 - bits)) << shift;
+        out = map2(out, verdict, |out, verdict| out | (verdict & mask));
+        shift += bits;
+    }
+    out
+}
+
+#[inline(always)]
+fn compare_floats(cond: Cond, a: F, b: F) -> Lanes {
+    match cond {
+        Cond::Eq => test(a, b, |a, b| a == b),
+        Cond::Gt => test(a, b, |a, b| a > b),
+        Cond::Ge => test(a, b, |a, b| a >= b),
+        Cond::Ne => test(a, b, |a, b| a != b),
+        Cond::Lt => test(a, b, |a, b| a < b),
+        Cond::Le => test(a, b, |a, b| a <= b),
+        Cond::Gtlt | Cond::Total => test(a, b, |a, b| compare(cond, a, b)),
+    }
+}
+
+/// Elements of the accumulator that are not zero, as all ones.
+#[inline(always)]
+fn truth(value: Lanes, bits: u32) -> Lanes {
+    map1(value, |x| {
+        let mut out = 0;
+        let mut shift = 0;
+        while shift < 32 {
+            let mask = (u32::MAX >> (32 - bits)) << shift;
+            if x & mask != 0 {
+                out |= mask;
+            }
+            shift += bits;
+        }
+        out
+    })
+}
+
+/// A comparison's truth (all ones or zeros per element) in the form that the instruction asks for.
+#[inline(always)]
+fn verdict(value: Lanes, result: ResultType, bits: u32) -> Lanes {
+    let one = match (result, bits) {
+        (ResultType::M1, _) => return value,
+        (ResultType::F1, 32) => 0x3f80_0000,
+        (ResultType::F1, _) => 0x3c00_3c00,
+        (_, 32) => 1,
+        (_, 16) => 0x0001_0001,
+        _ => 0x0101_0101,
+    };
+    map1(value, |x| x & one)
+}
+
+#[derive(Clone, Copy)]
+enum Chain {
+    Or,
+    And,
+}
+
+#[inline(always)]
+fn chain(value: Lanes, accumulator: Lanes, how: Chain, bits: u32) -> Lanes {
+    let accumulator = truth(accumulator, bits);
+    match how {
+        Chain::Or => map2(value, accumulator, |a, b| a | b),
+        Chain::And => map2(value, accumulator, |a, b| a & b),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Shift {
+    Left,
+    Right,
+    Arithmetic,
+}
+
+#[derive(Clone, Copy)]
+enum Logic {
+    And,
+    Or,
+    Xor,
+}
+
+#[inline(always)]
+fn shift_logic(
+    data: Lanes,
+    amount: Lanes,
+    with: Lanes,
+    shift: Shift,
+    logic: Logic,
+    bits: u32,
+) -> Lanes {
+    let shifted = match (shift, bits) {
+        (Shift::Left, 32) => map2(data, amount, |x, n| x << (n & 31)),
+        (Shift::Right, 32) => map2(data, amount, |x, n| x >> (n & 31)),
+        (Shift::Arithmetic, 32) => map2(data, amount, |x, n| ((x as i32) >> (n & 31)) as u32),
+        (Shift::Left, 16) => by_halves(data, amount, false, |x, n| x << (n & 15)),
+        (Shift::Right, 16) => by_halves(data, amount, false, |x, n| x >> (n & 15)),
+        (Shift::Arithmetic, 16) => by_halves(data, amount, true, |x, n| x >> (n & 15)),
+        (Shift::Left, _) => by_bytes(data, amount, false, |x, n| x << (n & 7)),
+        (Shift::Right, _) => by_bytes(data, amount, false, |x, n| x >> (n & 7)),
+        (Shift::Arithmetic, _) => by_bytes(data, amount, true, |x, n| x >> (n & 7)),
+    };
+    match logic {
+        Logic::And => map2(shifted, with, |a, b| a & b),
+        Logic::Or => map2(shifted, with, |a, b| a | b),
+        Logic::Xor => map2(shifted, with, |a, b| a ^ b),
+    }
+}
+
+fn shift_logic_wide(
+    data: [u64; WARP_LANES],
+    amount: Lanes,
+    with: [u64; WARP_LANES],
+    shift: Shift,
+    logic: Logic,
+) -> [u64; WARP_LANES] {
+    std::array::from_fn(|i| {
+        let n = amount.0[i] & 63;
+        let shifted = match shift {
+            Shift::Left => data[i] << n,
+            Shift::Right => data[i] >> n,
+            Shift::Arithmetic => ((data[i] as i64) >> n) as u64,
+        };
+        match logic {
+            Logic::And => shifted & with[i],
+            Logic::Or => shifted | with[i],
+            Logic::Xor => shifted ^ with[i],
+        }
+    })
+}
+
+#[inline(always)]
+fn dot_signed(a: u32, b: u32) -> i32 {
+    let product = |n: u32| ((a << (24 - n)) as i32 >> 24) * ((b << (24 - n)) as i32 >> 24);
+    product(0) + product(8) + product(16) + product(24)
+}
+
+#[inline(always)]
+fn dot_unsigned(a: u32, b: u32) -> u32 {
+    let product = |n: u32| ((a >> n) & 0xff) * ((b >> n) & 0xff);
+    product(0) + product(8) + product(16) + product(24)
+}
+
+/// The exponent function on a fixed-point number with 24 fractional bits; `original` decides special values.
+/// (Mesa, ISA.xml, `FEXP.f32`; bifrost_compile.c, `bi_fexp_32`.)
+fn exponential(fixed: u32, original: f32) -> f32 {
+    if original.is_nan() {
+        original
+    } else if original.is_infinite() {
+        if original > 0.0 { f32::INFINITY } else { 0.0 }
+    } else {
+        (f64::from(fixed as i32) / f64::from(1 << 24)).exp2() as f32
+    }
+}
+
+/// `log2(m) / (m - 1)` of the reduced mantissa m in [0.75, 1.5). Special values are chosen so that the sequence
+/// of Mesa's `bi_flog2_32` gives -infinity, infinity and NaN where the logarithm does.
+fn log_derivative(value: f32) -> f32 {
+    if value.is_nan() || value < 0.0 {
+        f32::NAN
+    } else if value == 0.0 || value.is_infinite() {
+        f32::INFINITY
+    } else {
+        let m = f64::from(split_log(value).0);
+        if m == 1.0 {
+            std::f64::consts::LOG2_E as f32
+        } else {
+            (m.log2() / (m - 1.0)) as f32
+        }
+    }
+}
+
+/// Operations on binary16 pairs through binary32, which rounds right for sums and products of two halves.
+macro_rules! on_halves {
+    ($warp:ident, $program:ident, $op:ident, $mode:ident, $partial:ident, |$a:ident, $b:ident| $body:expr) => {{
+        let (al, ah) = halves($warp, $program, &$op.srcs[0], $mode);
+        let (bl, bh) = halves($warp, $program, &$op.srcs[1], $mode);
+        let f = |$a: f32, $b: f32| f32_to_f16($body);
+        let (mut low, mut high) = ([0; WARP_LANES], [0; WARP_LANES]);
+        for i in 0..WARP_LANES {
+            low[i] = f(al[i], bl[i]);
+            high[i] = f(ah[i], bh[i]);
+        }
+        put_halves($warp, $op, low, high, $mode, $partial);
+    }};
+}
+
+macro_rules! on_floats {
+    ($warp:ident, $program:ident, $op:ident, $mode:ident, $partial:ident, |$a:ident| $body:expr) => {{
+        let a = float($warp, $program, &$op.srcs[0], $mode);
+        let mut out = [0.0; WARP_LANES];
+        for i in 0..WARP_LANES {
+            let $a = a[i];
+            out[i] = $body;
+        }
+        put_float($warp, $op, out, $mode, $partial);
+    }};
+    ($warp:ident, $program:ident, $op:ident, $mode:ident, $partial:ident, |$a:ident, $b:ident| $body:expr) => {{
+        let a = float($warp, $program, &$op.srcs[0], $mode);
+        let b = float($warp, $program, &$op.srcs[1], $mode);
+        let mut out = [0.0; WARP_LANES];
+        for i in 0..WARP_LANES {
+            let ($a, $b) = (a[i], b[i]);
+            out[i] = $body;
+        }
+        put_float($warp, $op, out, $mode, $partial);
+    }};
+}
+
+/// Executes one instruction on the active lanes. `partial` tells what of the result is defined where sources are
+/// not wholly (see [`Warp::check`]).
+#[inline(always)]
+pub(super) fn execute(
+    warp: &mut Warp,
+    program: &Program,
+    op: &Uop,
+    mode: FloatMode,
+    partial: Option<u64>,
+) -> Result<(), RegisterFault> {
+    match op.op {
+        Op::IdpaddV4s8 if !op.mods.saturate => {
+            let [a, b, c] = [0, 1, 2].map(|i| *raw(warp, program, op.srcs[i].row));
+            let out = map3(a, b, c, |a, b, c| c.wrapping_add(dot_signed(a, b) as u32));
+            warp.kill(op.kill);
+            put(warp, op, out, partial);
+        }
+        Op::FmaF32 => {
+            let [a, b, c] = [0, 1, 2].map(|i| float(warp, program, &op.srcs[i], mode));
+            let mut out = [0.0; WARP_LANES];
+            for i in 0..WARP_LANES {
+                out[i] = a[i].mul_add(b[i], c[i]);
+            }
+            warp.kill(op.kill);
+            put_float(warp, op, out, mode, partial);
+        }
+        Op::FmaV2f16 => {
+            let [(al, ah), (bl, bh), (cl, ch)] =
+                [0, 1, 2].map(|i| halves(warp, program, &op.srcs[i], mode));
+            let (mut low, mut high) = ([0; WARP_LANES], [0; WARP_LANES]);
+            for i in 0..WARP_LANES {
+                low[i] = fma_f16(al[i], bl[i], cl[i]);
+                high[i] = fma_f16(ah[i], bh[i], ch[i]);
+            }
+            warp.kill(op.kill);
+            put_halves(warp, op, low, high, mode, partial);
+        }
+        Op::IaddS32 | Op::IaddU32 if !op.mods.saturate => {
+            let signed = op.op == Op::IaddS32;
+            let (a, b) = (
+                int(warp, program, &op.srcs[0], signed),
+                int(warp, program, &op.srcs[1], signed),
+            );
+            warp.kill(op.kill);
+            put(warp, op, map2(a, b, u32::wrapping_add), partial);
+        }
+        Op::IaddImmI32 => {
+            let a = *raw(warp, program, op.srcs[0].row);
+            let constant = op.imm as u32;
+            warp.kill(op.kill);
+            put(warp, op, map1(a, |x| x.wrapping_add(constant)), partial);
+        }
+        Op::MovI32 => {
+            let a = *raw(warp, program, op.srcs[0].row);
+            warp.kill(op.kill);
+            put(warp, op, a, partial);
+        }
+        Op::ClperI32 => permute_lanes(warp, program, op)?,
+        _ => {
+            // The kill comes first here: sources keep their values, only their definedness goes, and the
+            // destination's is set last.
+            warp.kill(op.kill);
+            rarer(warp, program, op, mode, partial);
+        }
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn rarer(warp: &mut Warp, program: &Program, op: &Uop, mode: FloatMode, partial: Option<u64>) {
+    use Op::*;
+    let mods = &op.mods;
+    let a32 = |signed: bool| int(warp, program, &op.srcs[0], signed);
+    let b32 = |signed: bool| int(warp, program, &op.srcs[1], signed);
+    let c32 = || *raw(warp, program, op.srcs[2].row);
+    let d32 = || *raw(warp, program, op.srcs[3].row);
+    let sat = mods.saturate;
+    // Saturating arithmetic in a wider type.
+    let clip = |signed: bool, bits: u32, x: i64| -> i64 {
+        let (low, high) = if signed {
+            (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1)
+        } else {
+            (0, (1i64 << bits) - 1)
+        };
+        x.clamp(low, high)
+    };
+    let widen32 = |signed: bool, x: u32| {
+        if signed {
+            i64::from(x as i32)
+        } else {
+            i64::from(x)
+        }
+    };
+    let full = |signed: bool, f: fn(i64, i64) -> i64| {
+        map2(a32(signed), b32(signed), |a, b| {
+            let x = f(widen32(signed, a), widen32(signed, b));
+            if sat {
+                clip(signed, 32, x) as u32
+            } else {
+                x as u32
+            }
+        })
+    };
+    let half = |signed: bool, f: fn(i64, i64) -> i64| {
+        by_halves(a32(signed), b32(signed), signed, |a, b| {
+            let x = f(i64::from(a), i64::from(b));
+            (if sat { clip(signed, 16, x) } else { x }) as i32
+        })
+    };
+    let quarter = |signed: bool, f: fn(i64, i64) -> i64| {
+        by_bytes(a32(signed), b32(signed), signed, |a, b| {
+            let x = f(i64::from(a), i64::from(b));
+            (if sat { clip(signed, 8, x) } else { x }) as i32
+        })
+    };
+    let add: fn(i64, i64) -> i64 = |a, b| a + b;
+    let sub: fn(i64, i64) -> i64 = |a, b| a - b;
+    // An unsigned 32-bit product does not fit into i64 with its sign: saturate through u64's bits.
+    let mul: fn(i64, i64) -> i64 = |a, b| a.saturating_mul(b);
+    let hadd: fn(i64, i64) -> i64 = if mods.rhadd {
+        |a, b| (a + b + 1) >> 1
+    } else {
+        |a, b| (a + b) >> 1
+    };
+
+    let out: Lanes = match op.op {
+        IaddU32 => full(false, add),
+        IaddS32 => full(true, add),
+        IaddV2u16 => half(false, add),
+        IaddV2s16 => half(true, add),
+        IaddV4u8 => quarter(false, add),
+        IaddV4s8 => quarter(true, add),
+        IsubU32 => full(false, sub),
+        IsubS32 => full(true, sub),
+        IsubV2u16 => half(false, sub),
+        IsubV2s16 => half(true, sub),
+        IsubV4u8 => quarter(false, sub),
+        IsubV4s8 => quarter(true, sub),
+        ImulI32 if !sat => map2(a32(false), b32(false), u32::wrapping_mul),
+        ImulS32 if !sat => map2(a32(true), b32(true), u32::wrapping_mul),
+        ImulI32 => full(false, mul),
+        ImulS32 => full(true, mul),
+        ImulV2i16 => half(false, mul),
+        ImulV2s16 => half(true, mul),
+        ImulV4i8 => quarter(false, mul),
+        ImulV4s8 => quarter(true, mul),
+        HaddU32 => full(false, hadd),
+        HaddS32 => full(true, hadd),
+        HaddV2u16 => half(false, hadd),
+        HaddV2s16 => half(true, hadd),
+        HaddV4u8 => quarter(false, hadd),
+        HaddV4s8 => quarter(true, hadd),
+        IaddImmV2i16 => by_halves(a32(false), Lanes::splat(op.imm as u32), false, |a, b| a + b),
+        IaddImmV4i8 => by_bytes(a32(false), Lanes::splat(op.imm as u32), false, |a, b| a + b),
+        IdpaddV4s8 => map3(a32(false), b32(false), c32(), |a, b, c| {
+            clip(true, 32, i64::from(dot_signed(a, b)) + i64::from(c as i32)) as u32
+        }),
+        IdpaddV4u8 => map3(a32(false), b32(false), c32(), |a, b, c| {
+            let sum = i64::from(dot_unsigned(a, b)) + i64::from(c);
+            if sat {
+                clip(false, 32, sum) as u32
+            } else {
+                sum as u32
+            }
+        }),
+        IabsS32 => map1(a32(true), |x| (x as i32).unsigned_abs()),
+        IabsV2s16 => by_halves(a32(true), Lanes::ZERO, true, |x, _| x.abs()),
+        IabsV4s8 => by_bytes(a32(true), Lanes::ZERO, true, |x, _| x.abs()),
+        ClzU32 => map1(a32(false), u32::leading_zeros),
+        ClzV2u16 => by_halves(a32(false), Lanes::ZERO, false, |x, _| {
+            (x as u16).leading_zeros() as i32
+        }),
+        ClzV4u8 => by_bytes(a32(false), Lanes::ZERO, false, |x, _| {
+            (x as u8).leading_zeros() as i32
+        }),
+        PopcountI32 => map1(a32(false), u32::count_ones),
+        BitrevI32 => map1(a32(false), u32::reverse_bits),
+        NotOldI32 => map1(a32(false), |x| !x),
+        MkvecV2i16 => map2(a32(false), b32(false), |a, b| (a & 0xffff) | b << 16),
+        MkvecV2i8 => {
+            let c = int(warp, program, &op.srcs[2], false);
+            map3(a32(false), b32(false), c, |a, b, c| {
+                (a & 0xff) | (b & 0xff) << 8 | c << 16
+            })
+        }
+        Wmask => {
+            let a = a32(false);
+            let mut mask = 0;
+            for (lane, &value) in a.0.iter().enumerate() {
+                mask |= u32::from(value != 0) << lane;
+            }
+            Lanes::splat(mask & u32::from(warp.active))
+        }
+        S16ToS32 | S8ToS32 => a32(true),
+        U16ToU32 | U8ToU32 => a32(false),
+        V2s8ToV2s16 => a32(true),
+        V2u8ToV2u16 => a32(false),
+        S16ToF32 | S8ToF32 => map1(a32(true), |x| (x as i32 as f32).to_bits()),
+        U16ToF32 | U8ToF32 => map1(a32(false), |x| (x as f32).to_bits()),
+        S32ToF32 if mods.round == Round::Rte => map1(a32(true), |x| (x as i32 as f32).to_bits()),
+        U32ToF32 if mods.round == Round::Rte => map1(a32(false), |x| (x as f32).to_bits()),
+        S32ToF32 => map1(a32(true), |x| {
+            int_to_f32(i64::from(x as i32), mods.round).to_bits()
+        }),
+        U32ToF32 => map1(a32(false), |x| {
+            int_to_f32(i64::from(x), mods.round).to_bits()
+        }),
+        V2s16ToV2f16 | V2s8ToV2f16 => by_halves(a32(true), Lanes::ZERO, true, |x, _| {
+            f32_to_f16_round(x as f32, mods.round) as i32
+        }),
+        V2u16ToV2f16 | V2u8ToV2f16 => by_halves(a32(false), Lanes::ZERO, false, |x, _| {
+            f32_to_f16_round(x as f32, mods.round) as i32
+        }),
+        F32ToS32 | F16ToS32 => {
+            let a = float(warp, program, &op.srcs[0], mode);
+            Lanes(a.map(|x| f32_to_s32(x, mods.round)))
+        }
+        F32ToU32 | F16ToU32 => {
+            let a = float(warp, program, &op.srcs[0], mode);
+            Lanes(a.map(|x| f32_to_u32(x, mods.round)))
+        }
+        V2f16ToV2s16 | V2f16ToV2u16 => {
+            let signed = op.op == V2f16ToV2s16;
+            let (low, high) = halves(warp, program, &op.srcs[0], mode);
+            let convert =
+                |x: f32| clip(signed, 16, f32_to_s32(x, mods.round) as i32 as i64) as u32 & 0xffff;
+            Lanes(std::array::from_fn(|i| {
+                convert(low[i]) | convert(high[i]) << 16
+            }))
+        }
+        IcmpOrU32 | IcmpOrS32 | IcmpAndU32 | IcmpAndS32 => {
+            let signed = matches!(op.op, IcmpOrS32 | IcmpAndS32);
+            let how = if matches!(op.op, IcmpOrU32 | IcmpOrS32) {
+                Chain::Or
+            } else {
+                Chain::And
+            };
+            let value = compare32(mods.cond, signed, a32(signed), b32(signed));
+            verdict(chain(value, c32(), how, 32), mods.result, 32)
+        }
+        IcmpOrV2u16 | IcmpOrV2s16 | IcmpAndV2u16 | IcmpAndV2s16 => {
+            let signed = matches!(op.op, IcmpOrV2s16 | IcmpAndV2s16);
+            let how = if matches!(op.op, IcmpOrV2u16 | IcmpOrV2s16) {
+                Chain::Or
+            } else {
+                Chain::And
+            };
+            let value = compare_packed(mods.cond, signed, 16, a32(signed), b32(signed));
+            verdict(chain(value, c32(), how, 16), mods.result, 16)
+        }
+        IcmpOrV4u8 | IcmpOrV4s8 | IcmpAndV4u8 | IcmpAndV4s8 => {
+            let signed = matches!(op.op, IcmpOrV4s8 | IcmpAndV4s8);
+            let how = if matches!(op.op, IcmpOrV4u8 | IcmpOrV4s8) {
+                Chain::Or
+            } else {
+                Chain::And
+            };
+            let value = compare_packed(mods.cond, signed, 8, a32(signed), b32(signed));
+            verdict(chain(value, c32(), how, 8), mods.result, 8)
+        }
+        // The high half of a 64-bit comparison; the third source is the low half's verdict.
+        IcmpMultiU32 | IcmpMultiS32 => {
+            let signed = op.op == IcmpMultiS32;
+            let (a, b, low) = (a32(signed), b32(signed), truth(c32(), 32));
+            let equal = compare32(Cond::Eq, signed, a, b);
+            let strict = match mods.cond {
+                Cond::Eq => Lanes::ZERO,
+                Cond::Ne => compare32(Cond::Ne, signed, a, b),
+                Cond::Gt | Cond::Ge => compare32(Cond::Gt, signed, a, b),
+                _ => compare32(Cond::Lt, signed, a, b),
+            };
+            verdict(
+                map3(strict, equal, low, |strict, equal, low| {
+                    strict | (equal & low)
+                }),
+                mods.result,
+                32,
+            )
+        }
+        FcmpOrF32 | FcmpAndF32 => {
+            let how = if op.op == FcmpOrF32 {
+                Chain::Or
+            } else {
+                Chain::And
+            };
+            let [a, b] = [0, 1].map(|i| float(warp, program, &op.srcs[i], mode));
+            verdict(
+                chain(compare_floats(mods.cond, a, b), c32(), how, 32),
+                mods.result,
+                32,
+            )
+        }
+        FcmpOrV2f16 | FcmpAndV2f16 => {
+            let how = if op.op == FcmpOrV2f16 {
+                Chain::Or
+            } else {
+                Chain::And
+            };
+            let [(al, ah), (bl, bh)] = [0, 1].map(|i| halves(warp, program, &op.srcs[i], mode));
+            let (low, high) = (
+                compare_floats(mods.cond, al, bl),
+                compare_floats(mods.cond, ah, bh),
+            );
+            let value = map2(low, high, |l, h| (l & 0xffff) | (h & 0xffff_0000));
+            verdict(chain(value, c32(), how, 16), mods.result, 16)
+        }
+        CselU32 | CselS32 | CselF32 => {
+            let chosen = match op.op {
+                CselF32 => {
+                    let [a, b] = [0, 1].map(|i| float(warp, program, &op.srcs[i], mode));
+                    compare_floats(mods.cond, a, b)
+                }
+                _ => compare32(mods.cond, op.op == CselS32, a32(false), b32(false)),
+            };
+            map3(chosen, c32(), d32(), |m, c, d| (c & m) | (d & !m))
+        }
+        CselV2u16 | CselV2s16 | CselV2f16 => {
+            let chosen = match op.op {
+                CselV2f16 => {
+                    let [(al, ah), (bl, bh)] =
+                        [0, 1].map(|i| halves(warp, program, &op.srcs[i], mode));
+                    let (low, high) = (
+                        compare_floats(mods.cond, al, bl),
+                        compare_floats(mods.cond, ah, bh),
+                    );
+                    map2(low, high, |l, h| (l & 0xffff) | (h & 0xffff_0000))
+                }
+                _ => compare_packed(mods.cond, op.op == CselV2s16, 16, a32(false), b32(false)),
+            };
+            map3(chosen, c32(), d32(), |m, c, d| (c & m) | (d & !m))
+        }
+        MuxI32 | MuxV2i16 | MuxV4i8 => {
+            let mask = int(warp, program, &op.srcs[2], false);
+            let bits = match op.op {
+                MuxI32 => 32,
+                MuxV2i16 => 16,
+                _ => 8,
+            };
+            let choose = match mods.mux {
+                Mux::Bit => mask,
+                Mux::IntZero => map1(truth(mask, bits), |x| !x),
+                Mux::Neg => compare_mux_sign(mask, bits),
+                Mux::FpZero => {
+                    let sign = match bits {
+                        32 => 0x7fff_ffff,
+                        16 => 0x7fff_7fff,
+                        _ => 0x7f7f_7f7f,
+                    };
+                    map1(truth(map1(mask, |x| x & sign), bits), |x| !x)
+                }
+            };
+            map3(choose, a32(false), b32(false), |m, a, b| (a & m) | (b & !m))
+        }
+        FsinTableU6 | FcosTableU6 => {
+            let angle = |x: u32| f64::from(x & 63) * std::f64::consts::PI / 32.0;
+            // Multiples of a quarter turn are exact.
+            let exact = |x: f64| if x.abs() < 1e-12 { 0.0 } else { x as f32 };
+            if op.op == FsinTableU6 {
+                map1(a32(false), |x| exact(angle(x).sin()).to_bits())
+            } else {
+                map1(a32(false), |x| exact(angle(x).cos()).to_bits())
+            }
+        }
+        FrexpeF32 => {
+            let a = float(warp, program, &op.srcs[0], mode);
+            Lanes(a.map(|x| {
+                if x == 0.0 || !x.is_finite() {
+                    0
+                } else if mods.log {
+                    split_log(x).1 as u32
+                } else {
+                    (split(x).1 + 1) as u32
+                }
+            }))
+        }
+        FrexpmF32 => {
+            let a = float(warp, program, &op.srcs[0], mode);
+            Lanes(a.map(|x| {
+                let m = if x == 0.0 || !x.is_finite() {
+                    x
+                } else if mods.log {
+                    split_log(x).0
+                } else {
+                    split(x).0 * 0.5
+                };
+                m.to_bits()
+            }))
+        }
+        FrcpF16 | FrsqF16 => {
+            let a = float(warp, program, &op.srcs[0], mode);
+            let f = if op.op == FrcpF16 { recip } else { rsqrt };
+            let both = a.map(|x| {
+                let half = f32_to_f16(f(x));
+                half | half << 16
+            });
+            Lanes(both)
+        }
+        FroundV2f16 => {
+            let (low, high) = halves(warp, program, &op.srcs[0], mode);
+            let f = |x: f32| f32_to_f16(round_integral(f64::from(x), mods.round) as f32);
+            Lanes(std::array::from_fn(|i| f(low[i]) | f(high[i]) << 16))
+        }
+        V2f32ToV2f16 => {
+            let [a, b] = [0, 1].map(|i| float(warp, program, &op.srcs[i], mode));
+            let f = |x: f32| f32_to_f16_round(clamp(x, mods.clamp), mods.round);
+            Lanes(std::array::from_fn(|i| f(a[i]) | f(b[i]) << 16))
+        }
+        NotOldI64 => {
+            return put_wide(
+                warp,
+                op,
+                wide(warp, program, &op.srcs[0], false).map(|x| !x),
+            );
+        }
+        IaddU64 | IaddS64 | IsubU64 | IsubS64 | ShaddxU64 | ShaddxS64 | ImuldU64 => {
+            let signed = matches!(op.op, IaddS64 | IsubS64 | ShaddxS64);
+            let [a, b] = [0, 1].map(|i| wide(warp, program, &op.srcs[i], signed));
+            let shift = op.imm as u32 & 7;
+            let value = std::array::from_fn(|i| match op.op {
+                IaddU64 | IaddS64 => a[i].wrapping_add(b[i]),
+                IsubU64 | IsubS64 => a[i].wrapping_sub(b[i]),
+                // 32 by 32 bits; the low words count.
+                ImuldU64 => (a[i] & 0xffff_ffff) * (b[i] & 0xffff_ffff),
+                _ => a[i].wrapping_add(b[i] << shift),
+            });
+            return put_wide(warp, op, value);
+        }
+        FaddF32 => return on_floats!(warp, program, op, mode, partial, |a, b| a + b),
+        FminF32 => return on_floats!(warp, program, op, mode, partial, |a, b| fmin(a, b)),
+        FmaxF32 => return on_floats!(warp, program, op, mode, partial, |a, b| fmax(a, b)),
+        FaddV2f16 => return on_halves!(warp, program, op, mode, partial, |a, b| a + b),
+        FminV2f16 => return on_halves!(warp, program, op, mode, partial, |a, b| fmin(a, b)),
+        FmaxV2f16 => return on_halves!(warp, program, op, mode, partial, |a, b| fmax(a, b)),
+        FaddImmF32 => {
+            let constant = f32::from_bits(op.imm as u32);
+            return on_floats!(warp, program, op, mode, partial, |a| a + constant);
+        }
+        FaddImmV2f16 => {
+            let (al, ah) = halves(warp, program, &op.srcs[0], mode);
+            let (bl, bh) = (
+                f16_to_f32(op.imm as u32 & 0xffff),
+                f16_to_f32(op.imm as u32 >> 16),
+            );
+            let (low, high) = (
+                al.map(|x| f32_to_f16(x + bl)),
+                ah.map(|x| f32_to_f16(x + bh)),
+            );
+            return put_halves(warp, op, low, high, mode, partial);
+        }
+        F16ToF32 => return on_floats!(warp, program, op, mode, partial, |a| a),
+        FroundF32 => {
+            return on_floats!(warp, program, op, mode, partial, |a| {
+                round_integral(f64::from(a), op.mods.round) as f32
+            });
+        }
+        FrcpF32 => {
+            return on_floats!(warp, program, op, mode, partial, |a| perturb(
+                recip(a),
+                a.to_bits(),
+                mode.seed
+            ));
+        }
+        FrsqF32 => {
+            return on_floats!(warp, program, op, mode, partial, |a| perturb(
+                rsqrt(a),
+                a.to_bits(),
+                mode.seed
+            ));
+        }
+        FlogdF32 => return on_floats!(warp, program, op, mode, partial, |a| log_derivative(a)),
+        FexpF32 => {
+            let (fixed, original) = (a32(false), float(warp, program, &op.srcs[1], mode));
+            let value = std::array::from_fn(|i| exponential(fixed.0[i], original[i]));
+            return put_float(warp, op, value, mode, partial);
+        }
+        FaddLscaleF32 => {
+            // The mantissa of the second operand, as the logarithm reduces it, is added.
+            return on_floats!(warp, program, op, mode, partial, |a, b| {
+                a + if b == 0.0 || !b.is_finite() {
+                    b
+                } else {
+                    split_log(b).0
+                }
+            });
+        }
+        LdexpF32 => {
+            let (a, b) = (float(warp, program, &op.srcs[0], mode), b32(true));
+            let value = std::array::from_fn(|i| ldexp(a[i], b.0[i] as i32, op.mods.round));
+            return put_float(warp, op, value, mode, partial);
+        }
+        FmaRscaleF32 | FmaRscaleNF32 | FmaRscaleScale16F32 => {
+            let [a, b, c] = [0, 1, 2].map(|i| float(warp, program, &op.srcs[i], mode));
+            let d = d32();
+            let value = std::array::from_fn(|i| {
+                let (a, b) = (a[i], b[i]);
+                let zero_product = op.op == FmaRscaleNF32 && (a == 0.0 || b == 0.0);
+                let sum = if zero_product {
+                    c[i]
+                } else {
+                    a.mul_add(b, c[i])
+                };
+                let exponent = d.0[i] as i32;
+                let exponent = if op.op == FmaRscaleScale16F32 {
+                    i32::from(exponent as i16)
+                } else {
+                    exponent
+                };
+                ldexp(sum, exponent, Round::Rte)
+            });
+            return put_float(warp, op, value, mode, partial);
+        }
+        _ => return shifts(warp, program, op, partial),
+    };
+    put(warp, op, out, partial);
+}
+
+/// The shift and logic family.
+#[inline(always)]
+fn shifts(warp: &mut Warp, program: &Program, op: &Uop, partial: Option<u64>) {
+    use Op::*;
+    let (shift, logic, bits) = match op.op {
+        LshiftAndI32 => (Shift::Left, Logic::And, 32),
+        LshiftOrI32 => (Shift::Left, Logic::Or, 32),
+        LshiftXorI32 => (Shift::Left, Logic::Xor, 32),
+        RshiftAndI32 => (Shift::Right, Logic::And, 32),
+        RshiftOrI32 => (Shift::Right, Logic::Or, 32),
+        RshiftXorI32 => (Shift::Right, Logic::Xor, 32),
+        ArshiftAndI32 => (Shift::Arithmetic, Logic::And, 32),
+        ArshiftOrI32 => (Shift::Arithmetic, Logic::Or, 32),
+        ArshiftXorI32 => (Shift::Arithmetic, Logic::Xor, 32),
+        LshiftAndV2i16 => (Shift::Left, Logic::And, 16),
+        LshiftOrV2i16 => (Shift::Left, Logic::Or, 16),
+        LshiftXorV2i16 => (Shift::Left, Logic::Xor, 16),
+        RshiftAndV2i16 => (Shift::Right, Logic::And, 16),
+        RshiftOrV2i16 => (Shift::Right, Logic::Or, 16),
+        RshiftXorV2i16 => (Shift::Right, Logic::Xor, 16),
+        ArshiftAndV2i16 => (Shift::Arithmetic, Logic::And, 16),
+        ArshiftOrV2i16 => (Shift::Arithmetic, Logic::Or, 16),
+        ArshiftXorV2i16 => (Shift::Arithmetic, Logic::Xor, 16),
+        LshiftAndV4i8 => (Shift::Left, Logic::And, 8),
+        LshiftOrV4i8 => (Shift::Left, Logic::Or, 8),
+        LshiftXorV4i8 => (Shift::Left, Logic::Xor, 8),
+        RshiftAndV4i8 => (Shift::Right, Logic::And, 8),
+        RshiftOrV4i8 => (Shift::Right, Logic::Or, 8),
+        RshiftXorV4i8 => (Shift::Right, Logic::Xor, 8),
+        ArshiftAndV4i8 => (Shift::Arithmetic, Logic::And, 8),
+        ArshiftOrV4i8 => (Shift::Arithmetic, Logic::Or, 8),
+        ArshiftXorV4i8 => (Shift::Arithmetic, Logic::Xor, 8),
+        LshiftAndI64 => (Shift::Left, Logic::And, 64),
+        LshiftOrI64 => (Shift::Left, Logic::Or, 64),
+        LshiftXorI64 => (Shift::Left, Logic::Xor, 64),
+        RshiftAndI64 => (Shift::Right, Logic::And, 64),
+        RshiftOrI64 => (Shift::Right, Logic::Or, 64),
+        RshiftXorI64 => (Shift::Right, Logic::Xor, 64),
+        ArshiftAndI64 => (Shift::Arithmetic, Logic::And, 64),
+        ArshiftOrI64 => (Shift::Arithmetic, Logic::Or, 64),
+        ArshiftXorI64 => (Shift::Arithmetic, Logic::Xor, 64),
+        // Lowering refuses everything else.
+        _ => return,
+    };
+    let amount = int(warp, program, &op.srcs[1], false);
+    let flip = op.srcs[2].not;
+    if bits == 64 {
+        let [data, with] = [0, 2].map(|i| wide(warp, program, &op.srcs[i], false));
+        let with = if flip { with.map(|x| !x) } else { with };
+        let out = shift_logic_wide(data, amount, with, shift, logic);
+        return put_wide(
+            warp,
+            op,
+            if op.mods.not_result {
+                out.map(|x| !x)
+            } else {
+                out
+            },
+        );
+    }
+    let data = int(warp, program, &op.srcs[0], false);
+    let with = int(warp, program, &op.srcs[2], false);
+    let with = if flip { map1(with, |x| !x) } else { with };
+    let out = shift_logic(data, amount, with, shift, logic, bits);
+    put(
+        warp,
+        op,
+        if op.mods.not_result {
+            map1(out, |x| !x)
+        } else {
+            out
+        },
+        partial,
+    );
+}
+
+/// Elements whose sign bit is set, as all ones.
+fn compare_mux_sign(mask: Lanes, bits: u32) -> Lanes {
+    match bits {
+        32 => map1(mask, |x| ((x as i32) >> 31) as u32),
+        16 => by_halves(mask, Lanes::ZERO, true, |x, _| x >> 15),
+        _ => by_bytes(mask, Lanes::ZERO, true, |x, _| x >> 7),
+    }
+}
+
+/// `CLPER`: each lane reads another lane's value. A value that is not defined there is not defined here; the
+/// result for an inactive lane is defined by the instruction (Mesa, ISA.xml, enum `Inactive result`).
+fn permute_lanes(warp: &mut Warp, program: &Program, op: &Uop) -> Result<(), RegisterFault> {
+    let src = &op.srcs[0];
+    let value = *raw(warp, program, src.row);
+    let mut defined_there = u64::MAX;
+    if src.row < 64 {
+        if let Some(slot) = warp.pending_slot(src.row as u8) {
+            let lane = warp.active.trailing_zeros() as u8;
+            return Err(RegisterFault::Pending {
+                register: src.row as u8,
+                slot,
+                lane,
+            });
+        }
+        defined_there = warp.defined[usize::from(src.row)];
+    }
+    let selector = int(warp, program, &op.srcs[1], false);
+    let group = usize::from(op.mods.subgroup.lanes()) - 1;
+    let mut out = Lanes::ZERO;
+    let mut defined = 0;
+    for lane in 0..WARP_LANES {
+        let wanted = selector.0[lane] as usize;
+        let from = match op.mods.lane_op {
+            LaneOp::Xor => lane ^ (wanted & group),
+            _ => (lane & !group) | (wanted & group),
+        };
+        if warp.active & (1 << from) == 0 {
+            out.0[lane] = op.mods.inactive.bits();
+            defined |= WORD << lane;
+        } else {
+            out.0[lane] = value.0[from];
+            defined |= ((defined_there >> from) & WORD) << lane;
+        }
+    }
+    warp.kill(op.kill);
+    put(warp, op, out, Some(defined));
+    Ok(())
+}
