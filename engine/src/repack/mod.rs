@@ -5,9 +5,11 @@
 //! *half* `h` is elements 16h..16h+15. N is padded to whole tiles with zero rows (zero scales included).
 
 mod layout;
+mod write;
 
 pub use layout::{
     ActivationLayout, LAYOUT_VERSION, LayoutError, OutputLayout, PLANE_ALIGN, Shape, WeightKind,
     WeightLayout,
 };
-pub use layout::{BLOCK, ROW_GROUPS, ROWS_PER_GROUP, TILE};
+pub use layout::{BLOCK, FLOAT_PAD, PIECE, ROW_GROUPS, ROWS_PER_GROUP, TILE};
+pub use write::{MAX_PIECE, RepackError, repack, repack_tiles};
