@@ -1,1 +1,0 @@
-//! GGUF model files, read without trust.
