@@ -4,12 +4,14 @@
 //! those of Mesa's `src/panfrost/genxml/v10.xml` (structs `CS *`), the text that of `genxml/decode_csf.c`
 //! (`print_cs_instr`).
 //!
-//! Text templates: literal characters, and `{field}` for a register or a named value, `{field:u}`, `{field:i}`,
-//! `{field:x}`, `{field:X}` for a number in decimal, signed decimal, hexadecimal (no prefix, as Mesa prints masks),
-//! capital hexadecimal, `{field:+name}` for `.name` printed where the bit is set, `{field:-name}` where it is clear,
-//! `{field:p}` for ` #0x…` printed unless zero, `{field:R}` for
-//! `.reject` or `.inherit`, `{field:d}` for nothing (the field has only one value), `{base&mask}` for a register list, `{address@offset}` for
-//! `[dN + offset]`, `{base..count}` for a register range.
+//! Text templates: literal characters, and
+//! - `{field}` for a register or a named value;
+//! - `{field:u}`, `{field:i}`, `{field:x}` for a number in decimal, signed decimal, hexadecimal without prefix (as Mesa
+//!   prints masks); `{field:H}` for `0x` and capital hexadecimal (read as decimal without the prefix);
+//! - `{field:+name}` for `.name` printed where the bit is set, `{field:-name}` where it is clear, `{field:R}` for
+//!   `.reject` or `.inherit`;
+//! - `{field:p}` for ` #0x…` printed unless zero, `{field:d}` for nothing (the field has only one value);
+//! - `{base&mask}` for a register list, `{base..count}` for a register range, `{address@offset}` for `[dN + offset]`.
 
 use super::error::{DecodeError, EncodeError, FieldError};
 use super::fields::{
@@ -209,14 +211,14 @@ instructions! {
         payload: u64 = 0 + 56,
     }
     /// Writes a 48-bit immediate, zero-extended, into a register pair.
-    Move48 = 1 "MOVE48" " {dst}, #0x{imm:X}" {
+    Move48 = 1 "MOVE48" " {dst}, #{imm:H}" {
         /// Destination pair.
         dst: Reg64 = 48 + 8,
         /// Value, 48 bits.
         imm: u64 = 0 + 48,
     }
     /// Writes an immediate into a register.
-    Move32 = 2 "MOVE32" " {dst}, #0x{imm:X}" {
+    Move32 = 2 "MOVE32" " {dst}, #{imm:H}" {
         /// Destination.
         dst: Reg32 = 48 + 8,
         /// Value.

@@ -99,7 +99,7 @@ fn print_value(f: &mut fmt::Formatter<'_>, field: &Field, format: &str, raw: u64
         ("u", _) => write!(f, "{raw}"),
         ("i", _) => write!(f, "{}", raw as i64),
         ("x", _) => write!(f, "{raw:x}"),
-        ("X", _) => write!(f, "{raw:X}"),
+        ("H", _) => write!(f, "0x{raw:X}"),
         ("p", _) if raw == 0 => Ok(()),
         ("p", _) => write!(f, " #{raw:#x}"),
         ("R", _) => f.write_str(if raw != 0 { ".reject" } else { ".inherit" }),
@@ -301,9 +301,9 @@ impl Reader<'_> {
                     Ok(u64::MAX >> 1)
                 }
             }
-            ("u", _) => self.number(10),
+            ("u" | "H", _) => self.number(10),
             ("i", _) => self.signed().map(|v| v as u64),
-            ("x" | "X", _) => self.number(16),
+            ("x", _) => self.number(16),
             ("p", _) => {
                 if self.take("#") {
                     self.number(10)

@@ -259,6 +259,29 @@ impl<'a, A: AddressSpace> Port<'a, A> {
         Ok(bytes)
     }
 
+    /// Copies `len` bytes from the caches to memory, as a write with system scope does: words of other writers in the
+    /// same line stay where they are. Must be aligned to 4 and within one 4 KiB frame.
+    ///
+    /// # Errors
+    /// [`MemoryError`] where the address is not mapped.
+    pub fn write_through(&mut self, va: u64, len: usize) -> Result<(), MemoryError> {
+        let slot = self.entry(va, true)?;
+        if let Some(Entry {
+            frame,
+            uncached: false,
+            ..
+        }) = &self.tlb[slot]
+        {
+            if let Some(data) = frame.data() {
+                let first = va as usize % FRAME_BYTES / 4;
+                for word in first..(first + len / 4).min(FRAME_BYTES / 4) {
+                    frame.set_memory(word, frame.cached(data, word), !0);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Applies `change` to the words of `len` bytes at `va` within one frame: it gets the word's index from the first,
     /// the old word if `read`, and gives the new one and the mask of bytes to change.
     fn modify(
