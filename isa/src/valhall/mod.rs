@@ -7,11 +7,19 @@
 //! while the thread goes on; slot, the counter that tells when a message is done; flow, the field that waits for
 //! slots or steers control after an instruction.
 
+mod asm;
+mod codec;
+pub mod error;
 mod fields;
 pub mod table;
+mod text;
 pub mod types;
 
+pub use asm::{AsmError, assemble, assemble_program};
+pub use codec::decode;
+pub use error::{DecodeError, EncodeError, FauError, SrcError, StagingError};
 pub use table::{DestKind, Family, Op, OpInfo, StagingKind, Unit};
+pub use text::{FieldDoc, Line, LineError, disassemble, field_docs, graphics_fields};
 pub use types::*;
 
 /// Size of an instruction in bytes.
@@ -98,83 +106,4 @@ pub struct Instr {
     pub flow: Flow,
     /// For graphics instructions the bits 0 to 47 of the word, with the FAU page in bits 48 and 49; else 0.
     pub raw: u64,
-}
-
-impl Instr {
-    /// An instruction with nothing but its name; sources are [`Src::ZERO`], a destination is r0, staging
-    /// registers start at r0 with the count that the instruction's width asks for.
-    pub fn new(op: Op) -> Instr {
-        let info = op.info();
-        let mut srcs = [Src::NONE; 4];
-        for (src, _) in srcs.iter_mut().zip(info.srcs) {
-            *src = Src::ZERO;
-        }
-        let words = info.memory_bits().map_or(2, |bits| bits.div_ceil(32)) as u8;
-        let block = Some(Staging::new(0, words));
-        Instr {
-            op,
-            dest: (info.dest != DestKind::None).then_some(Dest::reg(0)),
-            srcs,
-            staging: if info.staging == StagingKind::None {
-                None
-            } else {
-                block
-            },
-            staging_out: if info.staging == StagingKind::ReadWrite {
-                block
-            } else {
-                None
-            },
-            imm: 0,
-            mods: Mods {
-                slot: if op == Op::Barrier {
-                    Slot::Slot7
-                } else {
-                    Slot::Slot0
-                },
-                ..Mods::DEFAULT
-            },
-            flow: Flow::None,
-            raw: 0,
-        }
-    }
-
-    /// The instruction as a 64-bit word, little-endian in memory.
-    pub fn encode(&self) -> Result<u64, EncodeError> {
-        Err(EncodeError::Unfinished {
-            op: self.op.mnemonic(),
-        })
-    }
-}
-
-/// Decodes one instruction word.
-pub fn decode(word: u64) -> Result<Instr, DecodeError> {
-    Err(DecodeError::UnknownOpcode {
-        word,
-        opcode: (word >> 48 & 0x1ff) as u16,
-    })
-}
-
-/// Why an instruction has no encoding.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum EncodeError {
-    /// The encoder is not there yet.
-    #[error("{op}: not encoded yet")]
-    Unfinished {
-        /// Instruction.
-        op: &'static str,
-    },
-}
-
-/// Why a word is no instruction of v10.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum DecodeError {
-    /// No instruction of v10 has this opcode.
-    #[error("{word:#018x}: no v10 instruction has opcode {opcode:#05x}")]
-    UnknownOpcode {
-        /// The word.
-        word: u64,
-        /// Its bits 48 to 56.
-        opcode: u16,
-    },
 }

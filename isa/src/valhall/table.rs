@@ -35,6 +35,8 @@ pub enum Unit {
 pub enum Family {
     /// `NOP`.
     Nop,
+    /// Signals to the outside.
+    System,
     /// Branches.
     Branch,
     /// Barriers.
@@ -158,6 +160,17 @@ pub struct ImmInfo {
     pub target: ImmTarget,
 }
 
+impl ImmInfo {
+    /// Smallest and largest value.
+    pub const fn range(&self) -> (i64, i64) {
+        if self.signed {
+            (-(1 << (self.width - 1)), (1 << (self.width - 1)) - 1)
+        } else {
+            (0, (1 << self.width) - 1)
+        }
+    }
+}
+
 /// Member of [`Mods`] that a field belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
@@ -182,8 +195,6 @@ pub enum ModKind {
     Eq,
     Conservative,
     Absolute,
-    Sqrt,
-    Log,
     Second,
     Nan,
     Ftz,
@@ -192,6 +203,22 @@ pub enum ModKind {
     PreserveNull,
     Clock,
     Combine,
+    Frexp,
+    FlogMode,
+    FlogPrecision,
+    Ldexp,
+    Pow,
+    Low,
+    JumpStack,
+    Sticky,
+    NanPropagate,
+    Mask,
+    NegResult,
+    TableOffset,
+    TableScale,
+    Carry,
+    Diverge,
+    Spelling,
 }
 
 /// One value of a modifier field.
@@ -245,6 +272,14 @@ pub struct Fixed {
 impl Fixed {
     /// Nothing fixed.
     pub const NONE: Fixed = Fixed { mask: 0, value: 0 };
+
+    /// Both this and `other`.
+    pub const fn and(self, other: Fixed) -> Fixed {
+        Fixed {
+            mask: self.mask | other.mask,
+            value: self.value | other.value,
+        }
+    }
 
     /// `value` under `mask`, both shifted to `pos`.
     pub const fn at(pos: u8, mask: u64, value: u64) -> Fixed {

@@ -463,6 +463,8 @@ spelled! {
         Rtn = "rtn",
         /// To zero.
         Rtz = "rtz",
+        /// To nearest, ties away from zero (conversions to integers and `LDEXP` only).
+        Rtna = "rtna",
     }
 }
 
@@ -548,6 +550,8 @@ spelled! {
         Accumulate = "accumulate",
         /// Reading lane plus the second source.
         Shift = "shift",
+        /// Reading lane plus the second source, around the end.
+        Rotate = "rotate",
     }
 }
 
@@ -707,6 +711,10 @@ spelled! {
         Smax1 = "asmax1",
         /// Set bit 0 (`ATOM1` only).
         Or1 = "aor1",
+        /// Add an unsigned 32-bit value to 64 bits (64-bit atomics only).
+        AddU32 = "aaddu",
+        /// Add a signed 32-bit value to 64 bits (64-bit atomics only).
+        AddS32 = "aadds",
     }
 }
 
@@ -745,6 +753,90 @@ spelled! {
         Cycles = "cycle_counter",
         /// System time.
         Timestamp = "system_timestamp",
+    }
+}
+
+spelled! {
+    /// Range into which `FREXPM` brings the mantissa, with the exponent of `FREXPE` to match.
+    /// (Mesa, kraid's isa-v9-v14.xml, enum `frexp_special_m`.)
+    Frexp {
+        /// As in C's `frexp`.
+        None = "none",
+        /// Even exponents, for square roots.
+        Sqrt = "sqrt",
+        /// Mantissa around 1, for logarithms.
+        Log = "log",
+    }
+}
+
+spelled! {
+    /// What `FLOG_TABLE` looks up. (Mesa, kraid's isa-v9-v14.xml, enum `table_flog_mode_m`.)
+    FlogMode {
+        /// Reduction factor.
+        Red = "red",
+        /// Logarithm to base 2.
+        Base2 = "base2",
+        /// Natural logarithm.
+        Natural = "natural",
+    }
+}
+
+spelled! {
+    /// Part of the value that `FLOG_TABLE` returns. (Mesa, kraid's isa-v9-v14.xml, enum
+    /// `table_flog_precision_m`.)
+    FlogPrecision {
+        /// The value.
+        None = "none",
+        /// High part.
+        High = "high",
+        /// Low part.
+        Low = "low",
+    }
+}
+
+spelled! {
+    /// Part of the value that `FEXP_TABLE` returns. (Mesa, kraid's isa-v9-v14.xml, enum `fexp_adj_m`.)
+    ExpAdjust {
+        /// The value.
+        None = "none",
+        /// Low part.
+        Low = "low",
+    }
+}
+
+spelled! {
+    /// What `LDEXP` does with infinity. (Mesa, kraid's isa-v9-v14.xml, enum `ldexp_inf_m`.)
+    LdexpInf {
+        /// Nothing special.
+        None = "none",
+        /// Mode `inf`.
+        Inf = "inf",
+        /// Mode `inf0`.
+        Inf0 = "inf0",
+    }
+}
+
+spelled! {
+    /// Function that `FPOW_SC_DET` prepares. (Mesa, kraid's isa-v9-v14.xml, enum `fpow_sc_det_function_m`.)
+    PowFunction {
+        /// `pow`.
+        Pow = "pow",
+        /// `powr`.
+        Powr = "powr",
+    }
+}
+
+spelled! {
+    /// What `JUMP_EX` does with the return stack. (Mesa, kraid's isa-v9-v14.xml, enum `jump_stack_mode_m`.)
+    JumpStack {
+        /// Return.
+        Return = "return",
+        /// Call.
+        Call = "call",
+        /// Nothing.
+        None = "none",
+        /// Replace the top.
+        Replace = "replace",
     }
 }
 
@@ -793,10 +885,8 @@ pub struct Mods {
     pub conservative: bool,
     /// The target of `BRANCHZI` is an address, not a distance.
     pub absolute: bool,
-    /// `FREXP` in the form for square roots.
-    pub sqrt: bool,
-    /// `FREXP` in the form for logarithms.
-    pub log: bool,
+    /// Range of `FREXPM` and `FREXPE`.
+    pub frexp: Frexp,
     /// Second step of `FATAN_ASSIST`.
     pub second: bool,
     /// NaN handling of `FLUSH`.
@@ -813,6 +903,34 @@ pub struct Mods {
     pub table: u8,
     /// Clock of `LD_GCLK_U64`.
     pub clock: Clock,
+    /// Value of `FLOG_TABLE`.
+    pub flog_mode: FlogMode,
+    /// Part of the value of `FLOG_TABLE`.
+    pub flog_precision: FlogPrecision,
+    /// Part of the value of `FEXP_TABLE`.
+    pub exp_adjust: ExpAdjust,
+    /// Infinity in `LDEXP`.
+    pub ldexp: LdexpInf,
+    /// Function of `FPOW_SC_DET`.
+    pub pow: PowFunction,
+    /// Return stack of `JUMP_EX`.
+    pub jump_stack: JumpStack,
+    /// `JUMP_EX` may diverge.
+    pub diverge: bool,
+    /// Sticky `FADD`.
+    pub sticky: bool,
+    /// `FMIN` and `FMAX` return NaN where an operand is NaN, else the other operand.
+    pub nan_propagate: bool,
+    /// Mask form of `CLZ`.
+    pub mask: bool,
+    /// `FREXPE` negates the exponent.
+    pub neg_result: bool,
+    /// Offset form of `FSIN_TABLE` and `FCOS_TABLE`.
+    pub table_offset: bool,
+    /// Scaled form of `FSINCOS_OFFSET`.
+    pub table_scale: bool,
+    /// `IADDC` and `ISUBB` return the carry.
+    pub carry: bool,
 }
 
 impl Mods {
@@ -839,8 +957,7 @@ impl Mods {
         combine: Combine::None,
         conservative: false,
         absolute: false,
-        sqrt: false,
-        log: false,
+        frexp: Frexp::None,
         second: false,
         nan: NanMode::None,
         ftz: false,
@@ -849,6 +966,20 @@ impl Mods {
         preserve_null: false,
         table: 0,
         clock: Clock::Cycles,
+        flog_mode: FlogMode::Red,
+        flog_precision: FlogPrecision::None,
+        exp_adjust: ExpAdjust::None,
+        ldexp: LdexpInf::None,
+        pow: PowFunction::Pow,
+        jump_stack: JumpStack::None,
+        diverge: false,
+        sticky: false,
+        nan_propagate: false,
+        mask: false,
+        neg_result: false,
+        table_offset: false,
+        table_scale: false,
+        carry: false,
     };
 }
 
