@@ -958,7 +958,7 @@ fn rarer(warp: &mut Warp, program: &Program, op: &Uop, mode: FloatMode, partial:
             Lanes(a.map(|x| {
                 if x == 0.0 || !x.is_finite() {
                     0
-                } else if mods.log {
+                } else if mods.frexp == mali_isa::valhall::Frexp::Log {
                     split_log(x).1 as u32
                 } else {
                     (split(x).1 + 1) as u32
@@ -970,7 +970,7 @@ fn rarer(warp: &mut Warp, program: &Program, op: &Uop, mode: FloatMode, partial:
             Lanes(a.map(|x| {
                 let m = if x == 0.0 || !x.is_finite() {
                     x
-                } else if mods.log {
+                } else if mods.frexp == mali_isa::valhall::Frexp::Log {
                     split_log(x).0
                 } else {
                     split(x).0 * 0.5

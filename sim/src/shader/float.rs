@@ -68,6 +68,8 @@ pub(super) fn f32_to_f16_round(value: f32, round: Round) -> u32 {
         Round::Rte => return nearest,
         Round::Rtp => value > 0.0,
         Round::Rtn => value < 0.0,
+        // No conversion to binary16 has this mode.
+        Round::Rtna => return nearest,
         Round::Rtz => false,
     };
     if away_wanted {
@@ -151,6 +153,7 @@ pub(super) fn round_integral(value: f64, round: Round) -> f64 {
         Round::Rtp => value.ceil(),
         Round::Rtn => value.floor(),
         Round::Rtz => value.trunc(),
+        Round::Rtna => value.round(),
     }
 }
 

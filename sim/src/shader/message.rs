@@ -458,7 +458,9 @@ pub(super) fn lanes(mask: u16) -> impl Iterator<Item = usize> {
 
 fn combine32(op: AtomicOp, memory: u32, operand: u32) -> u32 {
     match op {
-        AtomicOp::Add | AtomicOp::Inc => memory.wrapping_add(operand),
+        AtomicOp::Add | AtomicOp::Inc | AtomicOp::AddU32 | AtomicOp::AddS32 => {
+            memory.wrapping_add(operand)
+        }
         AtomicOp::Dec => memory.wrapping_sub(operand),
         AtomicOp::Smin => (memory as i32).min(operand as i32) as u32,
         AtomicOp::Smax | AtomicOp::Smax1 => (memory as i32).max(operand as i32) as u32,
@@ -474,6 +476,8 @@ fn combine32(op: AtomicOp, memory: u32, operand: u32) -> u32 {
 fn combine64(op: AtomicOp, memory: u64, operand: u64) -> u64 {
     match op {
         AtomicOp::Add | AtomicOp::Inc => memory.wrapping_add(operand),
+        AtomicOp::AddU32 => memory.wrapping_add(u64::from(operand as u32)),
+        AtomicOp::AddS32 => memory.wrapping_add(operand as u32 as i32 as u64),
         AtomicOp::Dec => memory.wrapping_sub(operand),
         AtomicOp::Smin => (memory as i64).min(operand as i64) as u64,
         AtomicOp::Smax | AtomicOp::Smax1 => (memory as i64).max(operand as i64) as u64,

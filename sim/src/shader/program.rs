@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use mali_isa::valhall::{
-    Combine, Cond, DestKind, DestMask, Family, Flow, Instr, LoadLane, Mods, Op, Round, Special,
-    Src, Staging, Swizzle, Unit, Value, decode,
+    AtomicOp, Combine, Cond, DestKind, DestMask, Family, Flow, Instr, LoadLane, Mods, Op, Round,
+    Special, Src, Staging, Swizzle, Unit, Value, decode,
 };
 
 use super::fault::FaultKind;
@@ -382,6 +382,9 @@ impl Lowering<'_> {
             word,
             reason: format!("{}: {reason}", info.mnemonic),
         };
+        instr
+            .check_fau()
+            .map_err(|error| invalid(&error.to_string()))?;
         refuse(&instr)?;
 
         let mut uop = blank(pc, instr.op);
@@ -741,11 +744,44 @@ fn refuse(instr: &Instr) -> Result<(), Trap> {
         | Op::FmaRscaleLeftF32
         | Op::FlushF32
         | Op::FlushV2f16
-        | Op::SegAddU64 => return no(name.to_string()),
+        | Op::SegAddU64
+        | Op::Atom1I32
+        | Op::Atom1I64
+        | Op::FmulSliceF32
+        | Op::IlogbF32
+        | Op::IlogbV2f16
+        | Op::LogbF32
+        | Op::LogbV2f16
+        | Op::FrcbrtApproxAF32
+        | Op::FrcbrtApproxBF32
+        | Op::FrcbrtApproxCF32
+        | Op::FpowScDetF32
+        | Op::FpowScApply
+        | Op::IaddcU32
+        | Op::IsubbU32
+        | Op::JumpEx
+        | Op::Doorbell
+        | Op::Eureka
+        | Op::Kaboom => return no(name.to_string()),
         _ => {}
     }
-    if mods.sqrt {
+    if mods.frexp == mali_isa::valhall::Frexp::Sqrt {
         return no(format!("{name}.sqrt"));
+    }
+    let unmodelled = [
+        (mods.sticky, "sticky"),
+        (mods.nan_propagate, "nan_propagate"),
+        (mods.mask, "mask"),
+        (mods.neg_result, "neg_result"),
+        (mods.table_offset, "offset"),
+        (mods.ldexp != mali_isa::valhall::LdexpInf::None, "inf"),
+        (
+            matches!(mods.atomic, AtomicOp::AddU32 | AtomicOp::AddS32),
+            "aaddu",
+        ),
+    ];
+    if let Some((_, what)) = unmodelled.iter().find(|(set, _)| *set) {
+        return no(format!("{name}.{what}"));
     }
     let rounds_exactly = matches!(info.family, Family::Convert | Family::Special);
     if mods.round != Round::Rte && !rounds_exactly {
@@ -754,7 +790,9 @@ fn refuse(instr: &Instr) -> Result<(), Trap> {
     if instr.op == Op::ClperI32
         && matches!(
             mods.lane_op,
-            mali_isa::valhall::LaneOp::Accumulate | mali_isa::valhall::LaneOp::Shift
+            mali_isa::valhall::LaneOp::Accumulate
+                | mali_isa::valhall::LaneOp::Shift
+                | mali_isa::valhall::LaneOp::Rotate
         )
     {
         return no(format!("{name}.{}", mods.lane_op));
