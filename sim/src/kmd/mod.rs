@@ -1,1 +1,51 @@
-//! The panthor driver's rules behind `panthor_uapi::Transport`.
+//! The panthor driver's rules behind [`panthor_uapi::Transport`].
+//!
+//! A client's raw ioctl bytes arrive here and get the errno that the driver of the chosen kernel gives for them. The
+//! facts are those of Linux 6.12, 7.2 and 7.3, `drivers/gpu/drm/panthor`, `drivers/gpu/drm/scheduler`,
+//! `drivers/gpu/drm/drm_syncobj.c` and `drivers/dma-buf`; functions are named where their rules are kept.
+//!
+//! # Time
+//! The clock is virtual: GPU cycles divided by `gpu_mhz`, and a microsecond per ioctl. It runs only while a client waits
+//! (for a syncobj, in [`Transport::poll`](panthor_uapi::Transport::poll), in
+//! [`sleep_until`](panthor_uapi::Transport::sleep_until)) or calls an ioctl. The queues' timers and all deadlines read
+//! it, so that a job times out by what it costs the GPU, not by what it costs the host.
+//!
+//! # Where it knowingly differs from the kernel
+//! - Waits end exactly at their deadline; the kernel rounds up to its timer's ticks.
+//! - Nothing interrupts: EINTR, EAGAIN and lost interrupts do not occur by themselves.
+//! - A buffer object whose pages cannot be had fails when it is mapped (ENOMEM); 7.x kills the client that touches it.
+//! - The jobs' ring instructions are not in the ring's memory; the engine does what they say.
+//! - `DMA_BUF_IOCTL_SYNC` and buffers of other drivers do not exist.
+//!
+//! # Glossary
+//! - **drm_sched**: the kernel's scheduler of GPU jobs: one *entity* per queue, jobs run in order when their
+//!   dependencies have signalled. A job has a *done* fence (the hardware's) and a *finished* fence (what clients see).
+//! - **slot**: where the firmware runs a group (CSG slot); the driver's *tick* decides which groups are on the slots.
+
+mod bind;
+mod device;
+pub mod engine;
+mod fence;
+mod gem;
+mod group;
+mod heap;
+mod ioctl;
+mod options;
+mod query;
+mod queue;
+mod ram;
+mod sched;
+mod submit;
+mod syncobj;
+mod user;
+mod vm;
+mod world;
+
+pub use device::Device;
+pub use options::{BadOption, Kernel, Options};
+pub use query::{
+    AS_PRESENT, CS_REGISTERS, CS_SLOTS, CSG_SLOTS, GPU_ID, SCOREBOARD_SLOTS,
+    UNPRESERVED_CS_REGISTERS, shader_present,
+};
+pub use vm::{VM_PAGE, Vm};
+pub use world::LiveObjects;

@@ -1,0 +1,121 @@
+//! What the device says of itself (`DEV_QUERY`).
+//!
+//! Values of an RK3588's Mali-G610 MC4. Sources: the board's boot message of the driver (id 0xa867, features L2
+//! 0x7120306, tiler 0x809, memory 0x301, MMU 0x2830, AS 0xff, shader_present 0x50005) and Mesa's
+//! `src/panfrost/drm-shim` for what the message does not print.
+
+use panthor_uapi::sys::panthor::{
+    DRM_PANTHOR_GPU_COHERENCY_NONE, drm_panthor_csif_info, drm_panthor_gpu_info,
+    drm_panthor_mmu_info,
+};
+
+use super::options::Options;
+use super::vm::{VM_LARGE_PAGE, VM_PAGE};
+
+/// Product 10.7 (architecture 10.8.6), revision as in the public captures.
+pub const GPU_ID: u32 = 0xa867_0000;
+/// Address spaces; number 0 is the firmware's.
+pub const AS_PRESENT: u32 = 0xff;
+/// Group slots.
+pub const CSG_SLOTS: u32 = 8;
+/// Queues per group.
+pub const CS_SLOTS: u32 = 8;
+/// Registers of a command stream.
+pub const CS_REGISTERS: u32 = 96;
+/// Scoreboard slots of a queue.
+pub const SCOREBOARD_SLOTS: u32 = 8;
+/// Registers at the end that the driver's ring instructions use (`CSF_UNPRESERVED_REG_COUNT`).
+pub const UNPRESERVED_CS_REGISTERS: u32 = 4;
+/// Width of physical addresses, bits 8 to 15 of MMU_FEATURES.
+const PA_BITS: u32 = 0x28;
+/// Ticks per second of the timestamp counter (`CNTFRQ_EL0` of an RK3588).
+pub const TIMESTAMP_HZ: u64 = 24_000_000;
+
+/// SHADER_PRESENT of a device with `cores` shader cores.
+///
+/// An RK3588 has cores 0, 2, 16 and 18; more are put where the Mali-G610's other positions are.
+pub const fn shader_present(cores: u32) -> u64 {
+    const POSITIONS: [u32; 16] = [0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30];
+    let mut mask = 0;
+    let mut core = 0;
+    while core < cores as usize && core < POSITIONS.len() {
+        mask |= 1 << POSITIONS[core];
+        core += 1;
+    }
+    mask
+}
+
+/// `DRM_PANTHOR_DEV_QUERY_GPU_INFO`.
+pub fn gpu_info(options: &Options) -> drm_panthor_gpu_info {
+    drm_panthor_gpu_info {
+        gpu_id: GPU_ID,
+        gpu_rev: 0,
+        csf_id: 0x40a_0412,
+        l2_features: 0x712_0306,
+        tiler_features: 0x809,
+        mem_features: 0x301,
+        mmu_features: PA_BITS << 8 | options.va_bits,
+        thread_features: 0x401_0000,
+        max_threads: 2048,
+        thread_max_workgroup_size: 1024,
+        thread_max_barrier_size: 1024,
+        coherency_features: 0,
+        texture_features: [0xc1ff_ff9e; 4],
+        as_present: AS_PRESENT,
+        // 6.12 has a padding field of zeros here.
+        selected_coherency: if options.kernel.is_7x() {
+            DRM_PANTHOR_GPU_COHERENCY_NONE
+        } else {
+            0
+        },
+        shader_present: shader_present(options.cores),
+        l2_present: 1,
+        tiler_present: 1,
+        core_features: 0,
+        pad: 0,
+        gpu_features: 0,
+    }
+}
+
+/// Bytes of the kernel's own `struct drm_panthor_gpu_info`: 6.12 ends before `gpu_features`.
+pub fn gpu_info_size(options: &Options) -> usize {
+    let whole = size_of::<drm_panthor_gpu_info>();
+    if options.kernel.is_7x() {
+        whole
+    } else {
+        whole - size_of::<u64>()
+    }
+}
+
+/// `DRM_PANTHOR_DEV_QUERY_CSIF_INFO`.
+pub fn csif_info() -> drm_panthor_csif_info {
+    drm_panthor_csif_info {
+        csg_slot_count: CSG_SLOTS,
+        cs_slot_count: CS_SLOTS,
+        cs_reg_count: CS_REGISTERS,
+        scoreboard_slot_count: SCOREBOARD_SLOTS,
+        unpreserved_cs_reg_count: UNPRESERVED_CS_REGISTERS,
+        pad: 0,
+    }
+}
+
+/// `DRM_PANTHOR_DEV_QUERY_MMU_INFO`.
+pub fn mmu_info() -> drm_panthor_mmu_info {
+    drm_panthor_mmu_info {
+        page_size_bitmap: VM_PAGE | VM_LARGE_PAGE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_board_has_its_four_cores() {
+        assert_eq!(shader_present(4), 0x50005);
+        for cores in 1..=16 {
+            assert_eq!(shader_present(cores).count_ones(), cores);
+        }
+        assert_eq!(gpu_info(&Options::default()).mmu_features, 0x2830);
+    }
+}

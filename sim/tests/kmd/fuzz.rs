@@ -1,0 +1,97 @@
+//! Random bytes never bring the simulator down.
+
+use panthor_uapi::Transport;
+use panthor_uapi::sys::sync_file::*;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+
+use super::client::{Client, KERNELS, open, signal};
+use super::script::Act;
+
+/// A struct of random words, many of them small or meaningful: pointers to `memory`, page multiples, flags.
+fn words(memory: u64) -> impl Strategy<Value = Vec<u32>> {
+    let pointer = move |offset: u64| {
+        vec![
+            (memory + offset % 4096) as u32,
+            ((memory + offset % 4096) >> 32) as u32,
+        ]
+    };
+    let word = prop_oneof![
+        4 => (0_u32..5).prop_map(|n| vec![n]),
+        1 => Just(vec![0]),
+        2 => (0_u32..256).prop_map(|n| vec![n << 12, 0]),
+        1 => any::<u32>().prop_map(|n| vec![n]),
+        1 => (0_u32..32).prop_map(|n| vec![1 << n]),
+        2 => prop_oneof![Just(8_u32), Just(16), Just(24), Just(40), Just(48)].prop_map(|n| vec![n]),
+        2 => any::<u64>().prop_map(pointer),
+    ];
+    prop::collection::vec(word, 1..14).prop_map(|words| words.concat())
+}
+
+fn client(kernel: &str) -> Client {
+    let client = open(&format!("sim:kernel={kernel},memory=64,job_timeout_ms=100"));
+    let (vm, bo) = (client.vm(), client.bo(1 << 16));
+    client.bind_at(vm, bo, 0, 1 << 16);
+    let (group, done) = (client.group(vm), client.syncobj());
+    client.run(group, 0, 0x1000, &[Act::Cycles(1000)], &[signal(done, 0)]);
+    client.syncobj();
+    client
+}
+
+/// The call would sleep until somebody else does something: a deadline of "never", taken out of the struct.
+fn bound_wait(nr: u32, words: &mut [u32]) {
+    let high = match nr {
+        0xc3 => 3,
+        0xca => 5,
+        _ => return,
+    };
+    if let Some(word) = words.get_mut(high) {
+        *word &= 0xff;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_ioctls_never_panic(
+        kernel in 0..3_usize,
+        calls in prop::collection::vec((0_u32..0xd8, 0_u32..4, prop::option::weighted(0.1, 0_u32..200), any::<u64>()), 1..24),
+        seed in any::<u64>(),
+    ) {
+        let client = client(KERNELS[kernel]);
+        let mut memory = vec![0_u64; 1024];
+        let base = memory.as_mut_ptr() as u64;
+        let mut runner = proptest::test_runner::TestRunner::new_with_rng(
+            ProptestConfig::default(),
+            proptest::test_runner::TestRng::from_seed(
+                proptest::test_runner::RngAlgorithm::ChaCha,
+                &std::array::from_fn::<u8, 32, _>(|i| seed.to_le_bytes()[i % 8]),
+            ),
+        );
+        for (nr, direction, size, fill) in calls {
+            for word in &mut memory {
+                let tree = words(base).new_tree(&mut runner).unwrap();
+                let words = tree.current();
+                *word = u64::from(words[0]) | u64::from(words.get(1).copied().unwrap_or(fill as u32)) << 32;
+                if fill % 7 != 0 {
+                    break;
+                }
+            }
+            let mut args = words(base).new_tree(&mut runner).unwrap().current();
+            args.resize(64, 0);
+            bound_wait(nr, &mut args);
+            let direction = if direction == 0 { 0 } else { 3 };
+            let size = size.unwrap_or(24 + (fill % 64) as u32);
+            let request = direction << 30 | size << 16 | u32::from(b'd') << 8 | nr;
+            let _ = client.raw(client.fd, request, args.as_mut_ptr().cast());
+        }
+        for request in [SYNC_IOC_MERGE, SYNC_IOC_FILE_INFO] {
+            let _ = client.raw(client.fd, request, memory.as_mut_ptr().cast());
+        }
+        client.close(client.fd);
+        client.device.sleep_until(client.device.now() + 1_000_000_000);
+        prop_assert_eq!(client.device.live_objects().groups, 0);
+        prop_assert_eq!(client.device.live_objects().pending_binds, 0);
+    }
+}

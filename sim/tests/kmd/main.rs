@@ -1,0 +1,10 @@
+//! The driver's rules, from the client's side of the seam: raw ioctls against a GPU that follows a script.
+
+mod client;
+mod errno;
+mod fences;
+mod fuzz;
+mod lifetime;
+mod memory;
+mod sched;
+mod script;
