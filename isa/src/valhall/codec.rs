@@ -169,6 +169,10 @@ fn index() -> &'static Index {
                 }
             }
         }
+        // Where several match, the one with the most opcode bits is meant.
+        for ops in &mut by_opcode {
+            ops.sort_by_key(|op: &Op| std::cmp::Reverse(op.info().sub.mask.count_ones()));
+        }
         Index { layouts, by_opcode }
     })
 }
@@ -485,7 +489,11 @@ impl Instr {
             imm: 0,
             mods,
             flow: Flow::None,
-            raw: 0,
+            raw: if info.family == Family::Graphics {
+                info.sub.value & RAW_BITS
+            } else {
+                0
+            },
         }
     }
 

@@ -12,6 +12,8 @@ mod codec;
 pub mod error;
 mod fields;
 pub mod table;
+#[cfg(test)]
+mod tests;
 mod text;
 pub mod types;
 
