@@ -351,6 +351,7 @@ fn parse_graphics<'a>(
     info: &OpInfo,
     operands: impl Iterator<Item = Token<'a>>,
 ) -> Result<Instr, AsmError> {
+    instr.raw = info.sub.value & ((1 << 48) - 1);
     for operand in operands {
         let Some((name, value)) = operand.cut(':') else {
             return operand.fail("a raw field as in `src0:0x80`");

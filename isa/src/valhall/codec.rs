@@ -169,10 +169,6 @@ fn index() -> &'static Index {
                 }
             }
         }
-        // Where several match, the one with the most opcode bits is meant.
-        for ops in &mut by_opcode {
-            ops.sort_by_key(|op: &Op| std::cmp::Reverse(op.info().sub.mask.count_ones()));
-        }
         Index { layouts, by_opcode }
     })
 }
@@ -489,11 +485,7 @@ impl Instr {
             imm: 0,
             mods,
             flow: Flow::None,
-            raw: if info.family == Family::Graphics {
-                info.sub.value & RAW_BITS
-            } else {
-                0
-            },
+            raw: 0,
         }
     }
 

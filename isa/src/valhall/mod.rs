@@ -12,8 +12,6 @@ mod codec;
 pub mod error;
 mod fields;
 pub mod table;
-#[cfg(test)]
-mod tests;
 mod text;
 pub mod types;
 

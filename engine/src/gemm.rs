@@ -1,1 +1,0 @@
-//! Matrix products, planned and cut into short jobs.

@@ -1,1 +1,0 @@
-//! Shader kernels, written with a typed builder over `mali_isa`.
