@@ -91,8 +91,8 @@ pub struct Device {
     /// Nanoseconds' worth of the timestamp: ticks per million cycles.
     pub(super) timestamp_per_mcycle: u64,
     next_agent: u32,
-    /// Agents that are not done, with the cycle at which they are.
-    running: BTreeMap<u32, u64>,
+    /// Agents with the cycle at which they are done, and their group.
+    running: BTreeMap<u32, (u64, u32)>,
     /// When the shader cores have done all jobs issued so far.
     cores_free: u64,
     /// What was known when each sync object, by host address, was last signalled.
@@ -144,19 +144,26 @@ impl Device {
         self.events.push_back(event);
     }
 
-    /// When the shader cores are done with all that was issued; `u64::MAX` behind an endless job.
+    /// When the shader cores are done with all that was issued and that ends.
     #[must_use]
     pub fn cores_free_at(&self) -> u64 {
         self.cores_free
     }
 
-    /// Frees the cores: what the driver's termination of a group does to its jobs. Jobs of other groups behind it keep
-    /// the times that they were given.
-    pub fn kill_jobs(&mut self, now: u64) {
-        self.cores_free = self.cores_free.min(now);
-        self.running
-            .values_mut()
-            .for_each(|end| *end = (*end).min(now));
+    /// Ends the group's jobs at `now`, as the driver's termination of the group does. Jobs of other groups keep the
+    /// times that they were given. The group's queues must not run on.
+    pub fn kill_group(&mut self, group: u32, now: u64) {
+        for (end, owner) in self.running.values_mut() {
+            if *owner == group {
+                *end = (*end).min(now);
+            }
+        }
+        let ends = self.running.values().map(|(end, _)| *end);
+        self.cores_free = ends
+            .filter(|end| *end != u64::MAX)
+            .max()
+            .unwrap_or(0)
+            .min(self.cores_free);
     }
 
     /// Everything before is finished, flushed and visible: after a reset, or when a test starts afresh.
@@ -175,17 +182,17 @@ impl Device {
     }
 
     /// `now` is the time of the queue that issues the agent.
-    pub(super) fn set_end(&mut self, agent: u32, end: u64, now: u64) {
+    pub(super) fn set_end(&mut self, agent: u32, group: u32, end: u64, now: u64) {
         if self.running.len() > MANY_AGENTS {
             let old = now.saturating_sub(OLD_CYCLES);
-            self.running.retain(|_, end| *end > old);
+            self.running.retain(|_, (end, _)| *end > old);
         }
-        self.running.insert(agent, end);
+        self.running.insert(agent, (end, group));
     }
 
     /// The agents that are done at `now`.
     pub(super) fn done(&self, now: u64) -> AgentSet {
-        let running = |agent: &u32| self.running.get(agent).is_some_and(|end| *end > now);
+        let running = |agent: &u32| self.running.get(agent).is_some_and(|(end, _)| *end > now);
         let first = self
             .running
             .keys()
@@ -199,12 +206,17 @@ impl Device {
         done
     }
 
-    /// Gives the cores to a job of so many cycles; tells when it begins and ends.
-    pub(super) fn schedule(&mut self, now: u64, cycles: u64) -> (u64, u64) {
+    /// Gives the cores to a job of so many cycles, after those before it; tells when it begins and ends. A job without
+    /// end (`None`) does not keep the others from the cores, which it shares with them.
+    pub(super) fn schedule(&mut self, now: u64, cycles: Option<u64>) -> (u64, u64) {
         let start = self.cores_free.max(now);
-        let end = start.saturating_add(cycles);
-        self.cores_free = end;
-        (start, end)
+        match cycles {
+            None => (start, u64::MAX),
+            Some(cycles) => {
+                self.cores_free = start.saturating_add(cycles);
+                (start, self.cores_free)
+            }
+        }
     }
 
     pub(super) fn publish(&mut self, object: usize, known: &Knowledge) {

@@ -145,17 +145,8 @@ impl Queue {
                     .map_err(plain)?;
                 (self.endpoint_entry, self.other_entry) = (endpoint, other);
             }
-            Instr::ReqResource {
-                compute,
-                fragment,
-                tiler,
-                idvs,
-            } => {
-                if fragment || tiler || idvs {
-                    return Err(plain(Cause::NotSimulated("REQ_RESOURCE for graphics")));
-                }
-                self.compute |= compute;
-            }
+            // A new request takes the place of the old one. Graphics resources are granted too: only using them fails.
+            Instr::ReqResource { compute, .. } => self.compute = compute,
             Instr::Call { address, length } => {
                 let frame = self.target(address, length).map_err(plain)?;
                 if self.frames.len() >= CALL_DEPTH {
@@ -502,7 +493,7 @@ impl Queue {
             port.store(address.wrapping_add(4 * u64::from(i)), value.to_le_bytes())?;
         }
         let done_at = env.now + MEMORY_CYCLES;
-        env.device.set_end(agent, done_at, env.now);
+        env.device.set_end(agent, self.group, done_at, env.now);
         let effect = Effect {
             agent: Some(agent),
             past_lsc: true,
@@ -537,20 +528,20 @@ impl Queue {
         let (usage, cycles) = match env.endpoint.run(&job, &memory) {
             Ok(usage) => {
                 let cycles = JOB_CYCLES.saturating_add(usage.cycles());
-                (usage, cycles)
+                (usage, Some(cycles))
             }
-            Err(JobError::Endless { .. }) => (Default::default(), u64::MAX),
+            Err(JobError::Endless { .. }) => (Default::default(), None),
             Err(JobError::Fault {
                 exception,
                 pc,
                 cause,
             }) => {
-                env.device.set_end(agent, env.now, env.now);
+                env.device.set_end(agent, self.group, env.now, env.now);
                 return Err((Cause::Shader { pc, cause }, Some(exception)));
             }
         };
         let (start, end) = env.device.schedule(env.now, cycles);
-        env.device.set_end(agent, end, env.now);
+        env.device.set_end(agent, self.group, end, env.now);
         let effect = Effect {
             agent: Some(agent),
             ..Effect::default()

@@ -25,6 +25,8 @@
 //! [`crate::mmu`]). Open points, decided here until somebody measures them:
 //! - the entries selected before any SET_SB_ENTRY are unknown: only a wait for all entries covers such work;
 //! - a deferred instruction starts when what its mask's entries hold *at issue* is done;
+//! - the exception of a job without its resource, and of operands that do not exist, is CS_CONFIG_FAULT;
+//! - an endless job shares the cores with the others, finite jobs have them one after another;
 //! - a shader fault stops the queue (CS_FATAL), though Arm's kernel driver lists some as CS_FAULT;
 //! - after a recoverable fault, jobs are dropped until ERROR_BARRIER;
 //! - cycles of instructions, memory accesses and flushes are round assumptions.
@@ -33,6 +35,8 @@ mod device;
 mod exception;
 mod execute;
 mod job;
+#[cfg(test)]
+mod panvk;
 mod queue;
 mod registers;
 mod scoreboard;

@@ -16,9 +16,6 @@ struct Copier {
 
 impl ComputeEndpoint for Copier {
     fn run<M: ShaderMemory>(&self, job: &ComputeJob, memory: &M) -> Result<JobUsage, JobError> {
-        if job.attribute_offset == 99 {
-            return Err(JobError::Endless { instructions: 1 });
-        }
         let mut port = memory.port(0);
         let mut run = || -> Result<(), <M::Port as MemoryPort>::Error> {
             let word = if job.srt == 0 {
@@ -36,6 +33,9 @@ impl ComputeEndpoint for Copier {
             pc: 0x4444,
             cause: Box::new(e),
         })?;
+        if job.attribute_offset == 99 {
+            return Err(JobError::Endless { instructions: 1 });
+        }
         Ok(JobUsage {
             cores: vec![Usage {
                 ls: self.cycles,
@@ -846,8 +846,23 @@ fn endless_jobs_and_streams_are_told_apart() {
     let (queue, stop) = m.run_text(&format!("{PREPARE}{endless}{RUN}WAIT #4"));
     assert!(matches!(stop, Stop::Never));
     assert_eq!(queue.drained_at(), u64::MAX);
-    m.device.kill_jobs(m.now);
+    // Others are not kept from the cores.
     assert!(m.device.cores_free_at() <= m.now);
+    let mut other = Queue::new(1, 0);
+    m.submit(
+        &mut other,
+        &format!("{PREPARE}{}{RUN}WAIT #4", job_registers(0, DATA + 4096)),
+    );
+    assert!(matches!(m.run(&mut other), Stop::Idle));
+    // When the group is terminated, its job counts as done for those who come later.
+    let mut later = Queue::new(1, 1);
+    let read = format!("{PREPARE}{}{RUN}WAIT #4", job_registers(DATA, DATA + 8192));
+    m.submit(&mut later, &read);
+    assert!(matches!(m.run(&mut later), Stop::Fault(_)));
+    m.device.kill_group(0, m.now);
+    let mut later = Queue::new(1, 1);
+    m.submit(&mut later, &read);
+    assert!(matches!(m.run(&mut later), Stop::Idle));
     let (_, stop) = machine().run_text("again:\nBRANCH.always r0, again");
     assert!(matches!(stop, Stop::Runaway));
     // Waiting again and again is not running in circles, but the budget ends it.

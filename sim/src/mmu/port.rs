@@ -336,6 +336,22 @@ impl<'a, A: AddressSpace> Port<'a, A> {
     }
 }
 
+/// The `N` bytes from byte `offset` on, out of little-endian words.
+#[inline(always)]
+fn assemble<const N: usize>(offset: usize, word: impl Fn(usize) -> u32) -> [u8; N] {
+    let mut bytes = [0; N];
+    if offset % 4 == 0 && N % 4 == 0 {
+        for (i, chunk) in bytes.chunks_exact_mut(4).enumerate() {
+            chunk.copy_from_slice(&word(offset / 4 + i).to_le_bytes());
+        }
+    } else {
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            *byte = (word((offset + i) / 4) >> (8 * ((offset + i) % 4))) as u8;
+        }
+    }
+    bytes
+}
+
 impl<A: AddressSpace> MemoryPort for Port<'_, A> {
     type Error = MemoryError;
 
@@ -354,37 +370,20 @@ impl<A: AddressSpace> MemoryPort for Port<'_, A> {
             }
             .into());
         };
-        let (frame, view) = (&*entry.frame, &*self.view);
-        let data = frame.data();
-        let read = |word: usize| -> Result<u32, MemoryError> {
-            match data {
-                None => Ok(frame.memory(word)),
-                Some(data) => {
-                    Self::check_read(
-                        view,
-                        data,
-                        word,
-                        va - (va % 4) + 4 * (word - offset / 4) as u64,
-                    )?;
-                    Ok(if entry.uncached {
-                        frame.memory(word)
-                    } else {
-                        frame.cached(data, word)
-                    })
-                }
-            }
+        let frame = &*entry.frame;
+        let Some(data) = frame.data() else {
+            // Never written by the GPU: weights, code, descriptors.
+            return Ok(assemble(offset, |word| frame.memory(word)));
         };
-        let mut bytes = [0; N];
-        if offset % 4 == 0 && N % 4 == 0 {
-            for (i, chunk) in bytes.chunks_exact_mut(4).enumerate() {
-                chunk.copy_from_slice(&read(offset / 4 + i)?.to_le_bytes());
-            }
-        } else {
-            for (i, byte) in bytes.iter_mut().enumerate() {
-                *byte = (read((offset + i) / 4)? >> (8 * ((offset + i) % 4))) as u8;
-            }
+        let view = &*self.view;
+        for (i, word) in (offset / 4..(offset + N).div_ceil(4)).enumerate() {
+            Self::check_read(view, data, word, va - (va % 4) + 4 * i as u64)?;
         }
-        Ok(bytes)
+        Ok(if entry.uncached {
+            assemble(offset, |word| frame.memory(word))
+        } else {
+            assemble(offset, |word| frame.cached(data, word))
+        })
     }
 
     fn store<const N: usize>(&mut self, va: u64, bytes: [u8; N]) -> Result<(), MemoryError> {
