@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 
 use super::codec::{mod_text, mod_value, set_mod};
+use super::mods::*;
 use super::table::{
     DestKind, Family, ImmInfo, ImmTarget, ModKind, Op, OpInfo, SrcInfo, StagingKind,
 };
@@ -351,7 +352,6 @@ fn parse_graphics<'a>(
     info: &OpInfo,
     operands: impl Iterator<Item = Token<'a>>,
 ) -> Result<Instr, AsmError> {
-    instr.raw = info.sub.value & ((1 << 48) - 1);
     for operand in operands {
         let Some((name, value)) = operand.cut(':') else {
             return operand.fail("a raw field as in `src0:0x80`");

@@ -455,7 +455,7 @@ macro_rules! field {
             pos: $pos,
             width: $width,
             kind: ModKind::$kind,
-            values: &[$(v($bits, super::types::$ty::$variant as u8, $text)),*],
+            values: &[$(v($bits, super::mods::$ty::$variant as u8, $text)),*],
             doc: $doc,
         };
     };

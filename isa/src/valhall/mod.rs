@@ -9,15 +9,21 @@
 
 mod asm;
 mod codec;
+mod decode;
+mod encode;
 pub mod error;
 mod fields;
+pub mod mods;
 pub mod table;
+#[cfg(test)]
+mod tests;
 mod text;
 pub mod types;
 
 pub use asm::{AsmError, assemble, assemble_program};
-pub use codec::decode;
+pub use decode::decode;
 pub use error::{DecodeError, EncodeError, FauError, SrcError, StagingError};
+pub use mods::*;
 pub use table::{DestKind, Family, Op, OpInfo, StagingKind, Unit};
 pub use text::{FieldDoc, Line, LineError, disassemble, field_docs, graphics_fields};
 pub use types::*;

@@ -141,7 +141,7 @@ pub enum StagingKind {
 pub enum ImmTarget {
     /// [`super::Instr::imm`].
     Imm,
-    /// [`Mods::table`].
+    /// [`super::Mods::table`].
     Table,
 }
 
@@ -171,7 +171,7 @@ impl ImmInfo {
     }
 }
 
-/// Member of [`Mods`] that a field belongs to.
+/// Member of [`super::Mods`] that a field belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum ModKind {
@@ -241,7 +241,7 @@ pub struct ModField {
     pub pos: u8,
     /// Number of bits.
     pub width: u8,
-    /// Member of [`Mods`].
+    /// Member of [`super::Mods`].
     pub kind: ModKind,
     /// Legal values; every other is reserved.
     pub values: &'static [ModValue],

@@ -3,8 +3,10 @@
 
 use core::fmt::{self, Write};
 
-use super::codec::{decode, mod_value};
+use super::codec::mod_value;
+use super::decode::decode;
 use super::error::DecodeError;
+use super::mods::*;
 use super::table::{Family, ImmTarget, ModField, ModKind, OpInfo, SrcInfo, StagingKind};
 use super::types::*;
 use super::{INSTR_BYTES, Instr, const_value};
