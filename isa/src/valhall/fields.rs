@@ -503,6 +503,8 @@ field! { RESULT_MULTI, "result type", 30, 2, Result: ResultType,
 [0 I1 "i1", 1 F1 "f1", 2 M1 "m1", 3 U1 "u1"], "How true is written." }
 field! { MUX, "mux", 32, 2, Mux: Mux,
 [0 Neg "neg", 1 IntZero "", 2 FpZero "fp_zero", 3 Bit "bit"], "Condition on the third source." }
+field! { MUX_BYTE, "mux", 32, 2, Mux: Mux,
+[0 Neg "neg", 1 IntZero "", 3 Bit "bit"], "Condition on the third source." }
 field! { SUBGROUP, "subgroup", 36, 4, Subgroup: Subgroup,
 [0 Two "subgroup2", 1 Four "subgroup4", 2 Eight "subgroup8", 3 Sixteen ""], "Lanes that belong together." }
 field! { LANE_OP, "lane operation", 32, 4, LaneOp: LaneOp,

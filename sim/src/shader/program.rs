@@ -765,6 +765,9 @@ fn refuse(instr: &Instr) -> Result<(), Trap> {
         | Op::Kaboom => return no(name.to_string()),
         _ => {}
     }
+    if name.starts_with("LROT_") || name.starts_with("RROT_") {
+        return no(name.to_string());
+    }
     if mods.frexp == mali_isa::valhall::Frexp::Sqrt {
         return no(format!("{name}.sqrt"));
     }
