@@ -532,6 +532,10 @@ field! { LOAD_LANE_48, "load lane", 36, 3, LoadLane: LoadLane, [4 Default ""], "
 field! { LOAD_LANE_64, "load lane", 36, 3, LoadLane: LoadLane, [7 Default ""], "Place of the loaded value." }
 field! { LOAD_LANE_96, "load lane", 36, 3, LoadLane: LoadLane, [6 Default ""], "Place of the loaded value." }
 field! { LOAD_LANE_128, "load lane", 36, 3, LoadLane: LoadLane, [7 Default ""], "Place of the loaded value." }
+field! { STORE_LANE_8, "store lane", 36, 2, LoadLane: LoadLane,
+[0 Default "", 1 B1 "b1", 2 B2 "b2", 3 B3 "b3"], "Byte of the register that is stored (kraid `lane8_m`)." }
+field! { STORE_LANE_16, "store lane", 36, 1, LoadLane: LoadLane,
+[0 Default "", 1 H1 "h1"], "Half of the register that is stored (kraid `lane16_m`)." }
 field! { ATOMIC, "atomic operation", 22, 4, Atomic: AtomicOp,
 [2 Add "aadd", 8 Smin "asmin", 9 Smax "asmax", 10 Umin "aumin", 11 Umax "aumax", 12 And "aand", 13 Or "aor",
  14 Xor "axor", 15 Xchg "axchg"], "Operation on memory." }

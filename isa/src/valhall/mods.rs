@@ -224,7 +224,8 @@ spelled! {
 }
 
 spelled! {
-    /// Where a load narrower than its registers puts the value. (Mesa, ISA.xml, enums `Load lane (…)`.)
+    /// Where a load narrower than its registers puts the value. (Mesa, ISA.xml, enums `Load lane (…)`.) `LD_PKA` into
+    /// byte 1 or 3 writes byte 0 or 2 instead on v9 to v15 (Mesa, panfrost/compiler/kraid/hw_tests.rs).
     LoadLane {
         /// The default: byte 0 for i8, low half for i16, word for i32, the whole for other widths. The rest
         /// of a partly written register keeps its value.
@@ -435,7 +436,7 @@ pub struct Mods {
     pub slot: Slot,
     /// Hint of a load or store.
     pub access: Access,
-    /// Place of a loaded value.
+    /// Place of a loaded value, or of the stored one within its register (`STORE.i8` and `STORE.i16`).
     pub load_lane: LoadLane,
     /// A widened load extends with zeros instead of the sign. Mesa sets it on every plain load, too.
     pub unsigned: bool,

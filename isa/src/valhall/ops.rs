@@ -95,8 +95,8 @@ compute {
     LoadI64 = "LOAD.i64", Ls, Load, 0x060, at(27, 7, 5), None, [x(0, 64)], Write, [OFFSET16], [ACCESS, LOAD_LANE_64, UNSIGNED, SLOT];
     LoadI96 = "LOAD.i96", Ls, Load, 0x060, at(27, 7, 6), None, [x(0, 64)], Write, [OFFSET16], [ACCESS, LOAD_LANE_96, UNSIGNED, SLOT];
     LoadI128 = "LOAD.i128", Ls, Load, 0x060, at(27, 7, 7), None, [x(0, 64)], Write, [OFFSET16], [ACCESS, LOAD_LANE_128, UNSIGNED, SLOT];
-    StoreI8 = "STORE.i8", Ls, Store, 0x061, at(27, 7, 0), None, [x(0, 64)], Read, [OFFSET16], [ACCESS, SLOT];
-    StoreI16 = "STORE.i16", Ls, Store, 0x061, at(27, 7, 1), None, [x(0, 64)], Read, [OFFSET16], [ACCESS, SLOT];
+    StoreI8 = "STORE.i8", Ls, Store, 0x061, at(27, 7, 0), None, [x(0, 64)], Read, [OFFSET16], [ACCESS, STORE_LANE_8, SLOT];
+    StoreI16 = "STORE.i16", Ls, Store, 0x061, at(27, 7, 1), None, [x(0, 64)], Read, [OFFSET16], [ACCESS, STORE_LANE_16, SLOT];
     StoreI24 = "STORE.i24", Ls, Store, 0x061, at(27, 7, 2), None, [x(0, 64)], Read, [OFFSET16], [ACCESS, SLOT];
     StoreI32 = "STORE.i32", Ls, Store, 0x061, at(27, 7, 3), None, [x(0, 64)], Read, [OFFSET16], [ACCESS, SLOT];
     StoreI48 = "STORE.i48", Ls, Store, 0x061, at(27, 7, 4), None, [x(0, 64)], Read, [OFFSET16], [ACCESS, SLOT];

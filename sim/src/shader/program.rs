@@ -773,6 +773,10 @@ fn refuse(instr: &Instr) -> Result<(), Trap> {
     }
     let unmodelled = [
         (mods.sticky, "sticky"),
+        (
+            info.family == Family::Store && mods.load_lane != LoadLane::Default,
+            "lane",
+        ),
         (mods.nan_propagate, "nan_propagate"),
         (mods.mask, "mask"),
         (mods.neg_result, "neg_result"),
