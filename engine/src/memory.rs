@@ -39,7 +39,9 @@ pub enum MemoryError {
         largest: u64,
     },
     /// The driver did not give the memory.
-    #[error("allocation of {size} bytes for {what} failed: {error}; free memory or use a smaller model or batch")]
+    #[error(
+        "allocation of {size} bytes for {what} failed: {error}; free memory or use a smaller model or batch"
+    )]
     Allocation {
         /// The buffer's name.
         what: String,
@@ -90,7 +92,8 @@ impl VaSpace {
 
     fn place(&self, start: u64, length: u64, total: u64) -> Option<u64> {
         let fits = |at: u64| {
-            at.checked_add(total).is_some_and(|end| end <= start + length)
+            at.checked_add(total)
+                .is_some_and(|end| end <= start + length)
                 && at / WINDOW == (at + total - 1) / WINDOW
         };
         let at = start.next_multiple_of(self.page);
@@ -106,15 +109,17 @@ impl VaSpace {
     /// # Errors
     /// [`MemoryError::AddressSpace`], [`MemoryError::TooLarge`].
     pub fn take(&mut self, what: &str, size: u64) -> Result<GpuAddress, MemoryError> {
-        let too_large = || MemoryError::TooLarge { what: what.to_owned(), size };
+        let too_large = || MemoryError::TooLarge {
+            what: what.to_owned(),
+            size,
+        };
         if size == 0 || size > WINDOW - GUARD - self.page {
             return Err(too_large());
         }
         let total = self.total(size);
-        let found = self
-            .holes
-            .iter()
-            .find_map(|(start, length)| Some((*start, *length, self.place(*start, *length, total)?)));
+        let found = self.holes.iter().find_map(|(start, length)| {
+            Some((*start, *length, self.place(*start, *length, total)?))
+        });
         let Some((start, length, at)) = found else {
             let largest = self.holes.values().copied().max().unwrap_or(0);
             return Err(MemoryError::AddressSpace {
@@ -138,7 +143,8 @@ impl VaSpace {
     /// Gives back what [`VaSpace::take`] gave for the same size.
     pub fn give_back(&mut self, at: GpuAddress, size: u64) {
         let (mut start, mut end) = (at.0, at.0 + self.total(size));
-        if let Some((before, length)) = self.holes.range(..start).next_back().map(|(s, l)| (*s, *l)) {
+        if let Some((before, length)) = self.holes.range(..start).next_back().map(|(s, l)| (*s, *l))
+        {
             if before + length == start {
                 self.holes.remove(&before);
                 start = before;
@@ -191,7 +197,11 @@ impl Memory {
         let vm = device.create_vm(0)?;
         let page = device.gpu_page_size()?.max(device.page_size() as u64);
         let addresses = Mutex::new(VaSpace::new(vm.user_va_range(), page));
-        Ok(Self(Arc::new(Shared { device: device.clone(), vm, addresses })))
+        Ok(Self(Arc::new(Shared {
+            device: device.clone(),
+            vm,
+            addresses,
+        })))
     }
 
     /// The VM.
@@ -206,17 +216,33 @@ impl Memory {
     /// # Errors
     /// [`MemoryError`].
     pub fn allocate(&self, what: &str, size: u64, r#use: Use) -> Result<Buffer, MemoryError> {
-        let failed = |error| MemoryError::Allocation { what: what.to_owned(), size, error };
+        let failed = |error| MemoryError::Allocation {
+            what: what.to_owned(),
+            size,
+            error,
+        };
         let shared = &self.0;
-        let lock = || shared.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || {
+            shared
+                .addresses
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
         let va = lock().take(what, size)?;
         let give_back = |error| {
             lock().give_back(va, size);
             failed(error)
         };
         let cached = r#use != Use::Markers && shared.device.has(Feature::BoSync);
-        let flags = if cached { BoFlags::WB_MMAP } else { BoFlags::empty() };
-        let bo = shared.device.create_bo(size, flags, Some(&shared.vm)).map_err(give_back)?;
+        let flags = if cached {
+            BoFlags::WB_MMAP
+        } else {
+            BoFlags::empty()
+        };
+        let bo = shared
+            .device
+            .create_bo(size, flags, Some(&shared.vm))
+            .map_err(give_back)?;
         bo.set_label(what).map_err(give_back)?;
         let mapping = bo.map().map_err(give_back)?;
         let bind_flags = match r#use {
@@ -228,7 +254,15 @@ impl Memory {
             .vm
             .bind(&[BindOp::map(&bo, 0, GpuVa(va.0), bo.size(), bind_flags)])
             .map_err(give_back)?;
-        Ok(Buffer { memory: self.clone(), what: what.to_owned(), bo, mapping, va, size, cached })
+        Ok(Buffer {
+            memory: self.clone(),
+            what: what.to_owned(),
+            bo,
+            mapping,
+            va,
+            size,
+            cached,
+        })
     }
 }
 
@@ -260,7 +294,10 @@ impl Buffer {
     /// Part of it, as jobs name their inputs and outputs.
     #[must_use]
     pub const fn range(&self, offset: u64, size: u64) -> BufferRange {
-        BufferRange { start: self.va.offset(offset), size }
+        BufferRange {
+            start: self.va.offset(offset),
+            size,
+        }
     }
 
     /// Copies bytes in; the GPU sees them after [`Buffer::publish`].
@@ -312,7 +349,10 @@ impl Buffer {
         }
         self.bo
             .sync(kind, offset, size)
-            .map_err(|error| MemoryError::Sync { what: self.what.clone(), error })
+            .map_err(|error| MemoryError::Sync {
+                what: self.what.clone(),
+                error,
+            })
     }
 
     /// Copies bytes out, as they are after [`Buffer::fetch`].
@@ -341,9 +381,15 @@ fn index(offset: u64) -> usize {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let shared = &self.memory.0;
-        match shared.vm.bind(&[BindOp::unmap(GpuVa(self.va.0), self.bo.size())]) {
+        match shared
+            .vm
+            .bind(&[BindOp::unmap(GpuVa(self.va.0), self.bo.size())])
+        {
             Ok(()) => {
-                let mut addresses = shared.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut addresses = shared
+                    .addresses
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
                 addresses.give_back(self.va, self.size);
             }
             // The addresses stay taken: something may still be mapped there.
@@ -372,8 +418,15 @@ mod tests {
     fn a_full_space_and_a_huge_buffer_have_names() {
         let mut space = VaSpace::new(1 << 20, 4096);
         let error = space.take("weights of layer 3", 2 << 20).unwrap_err();
-        assert!(error.to_string().starts_with("out of GPU address space: weights of layer 3"), "{error}");
-        let error = VaSpace::new(1 << 47, 4096).take("all", 1 << 32).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("out of GPU address space: weights of layer 3"),
+            "{error}"
+        );
+        let error = VaSpace::new(1 << 47, 4096)
+            .take("all", 1 << 32)
+            .unwrap_err();
         assert!(matches!(error, MemoryError::TooLarge { .. }));
     }
 

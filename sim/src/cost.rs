@@ -2,8 +2,8 @@
 //!
 //! A Mali-G610 core has two execution engines of two processing units (PU) each; a PU takes one 16-lane warp
 //! instruction per clock for the FMA or the CVT unit, and one in four clocks for the SFU, which has four lanes a PU.
-//! The load-store unit takes one warp instruction per core and clock. Sources: Mesa's `pan_model.c` (G610: fma 64, cvt
-//! 64, sfu 16 lanes per clock) and `va_perf.c`; Arm's libGPUInfo (2 engines); clpeak on an RK3588 for the 16-lane SFU.
+//! The load-store unit takes one 64-byte line per core and clock. The rates and their sources are with the cores that
+//! count by them ([`crate::shader`]).
 //!
 //! Whether a PU can issue to two units in one clock is not known, so there are two models, and both are reported:
 //! - [`Usage::cycles`], *max*: units overlap perfectly, the busiest one decides. This is what simulated time uses.
@@ -13,14 +13,10 @@
 
 use std::ops::{Add, AddAssign};
 
-/// Processing units of a core: two engines of two.
+use crate::shader::{CVT_PER_CYCLE, FMA_PER_CYCLE, LINES_PER_CYCLE, SFU_PER_CYCLE};
+
+/// Processing units of a core: two engines of two. Source: Arm's libGPUInfo (2 engines), and the FMA rate.
 pub const UNITS_PER_CORE: u64 = 4;
-
-/// Lanes that one SFU instruction needs four clocks for: 16-lane warps on 4 SFU lanes a PU.
-pub const SFU_CLOCKS: u64 = 4;
-
-/// Warp instructions of the load-store unit per core and clock. It is one for all four PUs.
-pub const LS_PER_CLOCK: u64 = 1;
 
 /// Warp instructions per unit, of one core or added up over cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -33,7 +29,7 @@ pub struct Usage {
     pub sfu: u64,
     /// Load-store unit: LOAD, STORE, LD_PKA, LEA_PKA, atomics.
     pub ls: u64,
-    /// Distinct 64-byte lines that those instructions touched, summed over instructions. Not in the cycles.
+    /// Distinct 64-byte lines that those instructions touched, summed over instructions: the unit's cycles.
     pub ls_lines: u64,
     /// Instructions of other units (texture, varying, barriers, NOP). Not in the max model.
     pub other: u64,
@@ -48,13 +44,15 @@ impl Usage {
         self.fma + self.cvt + self.sfu + self.ls + self.other
     }
 
-    /// Clocks of one core by the max model: max(FMA, CVT, 4·SFU, LS), the first three over four PUs.
+    /// Clocks of one core by the max model: the busiest of FMA, CVT, SFU and load-store unit.
     #[must_use]
     pub fn cycles(&self) -> u64 {
-        let per_unit = self.fma.max(self.cvt).max(SFU_CLOCKS * self.sfu);
-        per_unit
-            .div_ceil(UNITS_PER_CORE)
-            .max(self.ls.div_ceil(LS_PER_CLOCK))
+        let alu = self
+            .fma
+            .div_ceil(FMA_PER_CYCLE)
+            .max(self.cvt.div_ceil(CVT_PER_CYCLE));
+        alu.max(self.sfu.div_ceil(SFU_PER_CYCLE))
+            .max(self.ls_lines.div_ceil(LINES_PER_CYCLE))
     }
 
     /// Clocks of one core by the sum-of-issues model: every instruction takes an issue slot of a PU.
@@ -119,6 +117,29 @@ impl JobUsage {
     }
 }
 
+impl From<&crate::shader::Usage> for JobUsage {
+    fn from(usage: &crate::shader::Usage) -> Self {
+        let mut cores: Vec<Usage> = usage
+            .cores
+            .iter()
+            .map(|core| Usage {
+                fma: core.counts.fma,
+                cvt: core.counts.cvt,
+                sfu: core.counts.sfu,
+                ls: core.counts.ls,
+                ls_lines: core.counts.ls_lines,
+                other: core.counts.barriers,
+                warps: 0,
+            })
+            .collect();
+        // The cores count their warps together only.
+        if let Some(first) = cores.first_mut() {
+            first.warps = usage.warps;
+        }
+        Self { cores }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,6 +152,7 @@ mod tests {
             cvt: 16 + 3,
             sfu: 32,
             ls: 14,
+            ls_lines: 14,
             ..Usage::default()
         };
         assert_eq!(tile.cycles(), 38);
@@ -145,7 +167,7 @@ mod tests {
         );
         assert_eq!(
             Usage {
-                ls: 7,
+                ls_lines: 7,
                 fma: 8,
                 ..Usage::default()
             }

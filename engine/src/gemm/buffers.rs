@@ -19,7 +19,12 @@ const GRANULE: u64 = 64 << 10;
 
 impl Pool {
     /// A data buffer of at least `size` bytes with any content.
-    pub(super) fn take(&mut self, memory: &Memory, what: &str, size: u64) -> Result<Buffer, MemoryError> {
+    pub(super) fn take(
+        &mut self,
+        memory: &Memory,
+        what: &str,
+        size: u64,
+    ) -> Result<Buffer, MemoryError> {
         let size = size.max(1).next_multiple_of(GRANULE);
         let best = (0..self.free.len())
             .filter(|i| (size..=size * SLACK).contains(&self.free[*i].size()))

@@ -66,12 +66,22 @@ impl Engine {
     /// [`EngineError::Driver`], [`EngineError::Memory`].
     pub fn open(device: &Device) -> Result<Self, EngineError> {
         let csif = device.csif_info()?;
-        let usable = csif.cs_reg_count.saturating_sub(csif.unpreserved_cs_reg_count);
+        let usable = csif
+            .cs_reg_count
+            .saturating_sub(csif.unpreserved_cs_reg_count);
         let need = |what, has, needs| {
-            if has < needs { Err(EngineError::Device { what, has, needs }) } else { Ok(()) }
+            if has < needs {
+                Err(EngineError::Device { what, has, needs })
+            } else {
+                Ok(())
+            }
         };
         need("command-stream registers", usable, stream::REGISTERS_USED)?;
-        need("scoreboard entries", csif.scoreboard_slot_count, stream::SCOREBOARDS_USED)?;
+        need(
+            "scoreboard entries",
+            csif.scoreboard_slot_count,
+            stream::SCOREBOARDS_USED,
+        )?;
         let gpu = device.gpu_info()?;
         let memory = Memory::new(device)?;
         // u64::count_ones is at most 64.
@@ -79,7 +89,10 @@ impl Engine {
         let group = device.create_group(
             memory.vm(),
             &GroupConfig {
-                queues: vec![QueueConfig { priority: 0, ringbuf_size: RING_BYTES }],
+                queues: vec![QueueConfig {
+                    priority: 0,
+                    ringbuf_size: RING_BYTES,
+                }],
                 priority: GroupPriority::default(),
                 compute_core_mask: gpu.shader_present,
                 max_compute_cores: count(gpu.shader_present),
@@ -116,8 +129,12 @@ impl Engine {
     /// [`EngineError::Layout`], [`EngineError::Memory`] with `what` in the message, [`EngineError::Repack`].
     pub fn upload(&self, what: &str, matrix: &Matrix<'_>) -> Result<Weights, EngineError> {
         let layout = WeightLayout::new(matrix.format(), matrix.n(), matrix.k())?;
-        let buffer = self.memory.allocate(what, layout.total_bytes(), Use::Data)?;
-        repack(matrix, &layout, &mut |offset, bytes| buffer.write(offset, bytes))?;
+        let buffer = self
+            .memory
+            .allocate(what, layout.total_bytes(), Use::Data)?;
+        repack(matrix, &layout, &mut |offset, bytes| {
+            buffer.write(offset, bytes)
+        })?;
         buffer.publish(0, layout.total_bytes())?;
         Ok(Weights { buffer, layout })
     }
@@ -152,15 +169,23 @@ impl Engine {
 fn load_kernels(
     memory: &Memory,
 ) -> Result<(Buffer, Buffer, GpuAddress, HashMap<KernelId, Loaded>), EngineError> {
-    let mut kernels = vec![(KernelId::RowFactor, row_factor()?), (KernelId::Quantise, quantise()?)];
+    let mut kernels = vec![
+        (KernelId::RowFactor, row_factor()?),
+        (KernelId::Quantise, quantise()?),
+    ];
     for class in GemmClass::ALL {
         kernels.push((KernelId::Product(class), gemm(class)?));
     }
     let align = ShaderProgram::BINARY_ALIGNMENT;
     let bytes = |k: &Kernel| (8 * k.words.len() as u64).next_multiple_of(align);
-    let code = memory.allocate("shader code", kernels.iter().map(|(_, k)| bytes(k)).sum(), Use::Code)?;
+    let code = memory.allocate(
+        "shader code",
+        kernels.iter().map(|(_, k)| bytes(k)).sum(),
+        Use::Code,
+    )?;
     // The storage descriptor first (64-byte aligned), then the program descriptors (32 bytes each).
-    let descriptor_bytes = LocalStorage::ALIGNMENT + ShaderProgram::ALIGNMENT * kernels.len() as u64;
+    let descriptor_bytes =
+        LocalStorage::ALIGNMENT + ShaderProgram::ALIGNMENT * kernels.len() as u64;
     let descriptors = memory.allocate("descriptors", descriptor_bytes, Use::Data)?;
     descriptors.write(0, &to_bytes(&LocalStorage::none().pack()?));
     let mut loaded = HashMap::new();

@@ -133,7 +133,11 @@ impl Rectangle {
         } else {
             [1, tiles.min(height - u64::from(y)) as u32]
         };
-        self.next = if y + count[1] == self.size[1] { [x + count[0], 0] } else { [x, y + count[1]] };
+        self.next = if y + count[1] == self.size[1] {
+            [x + count[0], 0]
+        } else {
+            [x, y + count[1]]
+        };
         ([x, y], count)
     }
 }
@@ -143,10 +147,21 @@ impl Plan {
     #[must_use]
     pub const fn new(row_tiles: u32, token_tiles: u32, blocks: Option<u32>, costs: Costs) -> Self {
         let quantise = match blocks {
-            Some(blocks) => Some(Quantise { blocks, tiles: token_tiles, next: 0 }),
+            Some(blocks) => Some(Quantise {
+                blocks,
+                tiles: token_tiles,
+                next: 0,
+            }),
             None => None,
         };
-        Self { quantise, product: Rectangle { size: [row_tiles, token_tiles], next: [0, 0] }, costs }
+        Self {
+            quantise,
+            product: Rectangle {
+                size: [row_tiles, token_tiles],
+                next: [0, 0],
+            },
+            costs,
+        }
     }
 
     /// The next job's dispatches in order, of at most `budget` work together, but at least one workgroup; empty when
@@ -158,7 +173,8 @@ impl Plan {
         let mut pieces = Vec::new();
         let mut left = budget;
         if let Some(q) = &mut self.quantise {
-            let tile_work = u64::from(q.blocks) * self.costs.quantise + u64::from(TILE) * self.costs.row_factor;
+            let tile_work =
+                u64::from(q.blocks) * self.costs.quantise + u64::from(TILE) * self.costs.row_factor;
             let first = q.next;
             let tiles = (budget / tile_work.max(1)).clamp(1, u64::from(q.tiles - first)) as u32;
             q.next += tiles;
@@ -186,7 +202,12 @@ impl Plan {
         if !self.product.is_done() {
             let (base, count) = self.product.take(left / self.costs.product.max(1));
             let work = u64::from(count[0]) * u64::from(count[1]) * self.costs.product;
-            pieces.push(Piece { step: Step::Product, base, count, work });
+            pieces.push(Piece {
+                step: Step::Product,
+                base,
+                count,
+                work,
+            });
         }
         pieces
     }
@@ -205,7 +226,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const COSTS: Costs = Costs { row_factor: 1_000, quantise: 20_000, product: 500_000 };
+    const COSTS: Costs = Costs {
+        row_factor: 1_000,
+        quantise: 20_000,
+        product: 500_000,
+    };
 
     proptest! {
         #[test]

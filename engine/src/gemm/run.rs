@@ -95,9 +95,16 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::batch`].
-    pub fn multiply(&mut self, weights: &Weights, x: &[f32], m: usize) -> Result<Product, EngineError> {
+    pub fn multiply(
+        &mut self,
+        weights: &Weights,
+        x: &[f32],
+        m: usize,
+    ) -> Result<Product, EngineError> {
         let mut products = self.batch(&[(weights, x, m)])?;
-        products.pop().ok_or_else(|| EngineError::Lost("no product came back".to_owned()))
+        products
+            .pop()
+            .ok_or_else(|| EngineError::Lost("no product came back".to_owned()))
     }
 
     /// Many products, their jobs submitted together. Each is (weights, X, M).
@@ -106,7 +113,10 @@ impl Engine {
     /// [`EngineError::Activations`], [`EngineError::Layout`], [`EngineError::TooLarge`] for shapes;
     /// [`EngineError::Memory`]; [`EngineError::Driver`]; [`EngineError::Lost`] where a job failed or did not end, and
     /// for every call after that.
-    pub fn batch(&mut self, products: &[(&Weights, &[f32], usize)]) -> Result<Vec<Product>, EngineError> {
+    pub fn batch(
+        &mut self,
+        products: &[(&Weights, &[f32], usize)],
+    ) -> Result<Vec<Product>, EngineError> {
         if let Some(reason) = &self.lost {
             return Err(EngineError::Lost(reason.clone()));
         }
@@ -125,11 +135,20 @@ impl Engine {
         works.into_iter().map(|work| self.finish(work)).collect()
     }
 
-    fn prepare<'a>(&mut self, weights: &'a Weights, x: &[f32], m: usize) -> Result<Work<'a>, EngineError> {
+    fn prepare<'a>(
+        &mut self,
+        weights: &'a Weights,
+        x: &[f32],
+        m: usize,
+    ) -> Result<Work<'a>, EngineError> {
         let layout = weights.layout;
         let (n, k) = (layout.n(), layout.k());
         if m.checked_mul(k) != Some(x.len()) {
-            return Err(EngineError::Activations { found: x.len(), m, k });
+            return Err(EngineError::Activations {
+                found: x.len(),
+                m,
+                k,
+            });
         }
         let class = GemmClass::of(layout.format());
         let activations = ActivationLayout::new(m, k)?;
@@ -146,7 +165,9 @@ impl Engine {
         let blocks = limit("K / 32", activations.blocks(), MAX_TILES)?;
         limit("number of steps along K", layout.steps(), u16::MAX.into())?;
 
-        let x_buffer = self.pool.take(&self.memory, "activations", activations.x_bytes())?;
+        let x_buffer = self
+            .pool
+            .take(&self.memory, "activations", activations.x_bytes())?;
         let stride = activations.x_stride();
         let mut row = vec![0u8; 4 * stride];
         for (i, values) in x.chunks_exact(k).enumerate() {
@@ -160,20 +181,34 @@ impl Engine {
         x_buffer.publish(0, activations.x_bytes())?;
 
         let quantised = if class.is_quantised() {
-            Some(self.pool.take(&self.memory, "quantised activations", activations.total_bytes())?)
+            Some(self.pool.take(
+                &self.memory,
+                "quantised activations",
+                activations.total_bytes(),
+            )?)
         } else {
             None
         };
-        let y = self.pool.take(&self.memory, "result", output.total_bytes())?;
+        let y = self
+            .pool
+            .take(&self.memory, "result", output.total_bytes())?;
         let cost = |id, iterations| {
-            self.kernels.get(&id).map_or(1, |l: &Loaded| l.kernel.instructions(iterations)) * MACS_PER_INSTRUCTION
+            self.kernels
+                .get(&id)
+                .map_or(1, |l: &Loaded| l.kernel.instructions(iterations))
+                * MACS_PER_INSTRUCTION
         };
         let costs = Costs {
             row_factor: cost(KernelId::RowFactor, blocks),
             quantise: cost(KernelId::Quantise, 1),
             product: cost(KernelId::Product(class), layout.steps() as u32),
         };
-        let plan = Plan::new(row_tiles, token_tiles, class.is_quantised().then_some(blocks), costs);
+        let plan = Plan::new(
+            row_tiles,
+            token_tiles,
+            class.is_quantised().then_some(blocks),
+            costs,
+        );
         Ok(Work {
             weights,
             m,
@@ -191,9 +226,17 @@ impl Engine {
     }
 
     /// Cuts the next jobs: as many as one submission takes, or the one that sets the rate.
-    fn build(&self, works: &mut [Work<'_>], current: &mut usize) -> Result<Vec<Built>, EngineError> {
+    fn build(
+        &self,
+        works: &mut [Work<'_>],
+        current: &mut usize,
+    ) -> Result<Vec<Built>, EngineError> {
         let mut built = Vec::new();
-        let most = if self.rate.macs_per_second().is_some() { JOBS_PER_SUBMIT } else { 1 };
+        let most = if self.rate.macs_per_second().is_some() {
+            JOBS_PER_SUBMIT
+        } else {
+            1
+        };
         while built.len() < most && *current < works.len() {
             let work = &mut works[*current];
             let pieces = work.plan.next_job(self.rate.budget());
@@ -219,8 +262,11 @@ impl Engine {
         let dispatches: u64 = built.iter().map(|b| b.pieces.len() as u64).sum();
         // A stream has under 32 instructions and as many for each dispatch.
         let stream_bytes = 256 * (dispatches + built.len() as u64);
-        let parameters =
-            self.pool.take(&self.memory, "job parameters", dispatches * PARAMETER_BYTES + stream_bytes)?;
+        let parameters = self.pool.take(
+            &self.memory,
+            "job parameters",
+            dispatches * PARAMETER_BYTES + stream_bytes,
+        )?;
         let mut at = 0;
         for job in &mut built {
             self.write_job(&works[job.work], job, &parameters, &mut at)?;
@@ -285,7 +331,11 @@ impl Engine {
                 fau_units: loaded.kernel.fau_units(),
                 sizes: parameters.address().offset(*at),
                 task_increment: task_increment(&loaded.kernel, iterations, piece.count[0]),
-                after: if i == last { After::Memory } else { After::SameStream },
+                after: if i == last {
+                    After::Memory
+                } else {
+                    After::SameStream
+                },
             })?;
             job.cycles += loaded.kernel.instructions(iterations)
                 * u64::from(piece.count[0])
@@ -303,7 +353,9 @@ impl Engine {
             Step::Quantise => KernelId::Quantise,
             Step::Product => KernelId::Product(class),
         };
-        self.kernels.get(&id).ok_or_else(|| EngineError::Lost(format!("no kernel {id:?}")))
+        self.kernels
+            .get(&id)
+            .ok_or_else(|| EngineError::Lost(format!("no kernel {id:?}")))
     }
 
     fn submit(
@@ -314,7 +366,10 @@ impl Engine {
         statuses: &[Syncobj],
     ) -> Result<Vec<Job>, EngineError> {
         let begin = self.now();
-        let queue = QueueId { group: self.group.handle(), queue: QUEUE };
+        let queue = QueueId {
+            group: self.group.handle(),
+            queue: QUEUE,
+        };
         let timeline = SyncobjId(self.timeline.handle());
         let mut jobs = Vec::with_capacity(built.len());
         for (job, status) in built.iter().zip(statuses) {
@@ -323,7 +378,10 @@ impl Engine {
             let (inputs, outputs) = work.ranges(&job.pieces);
             jobs.push(Job {
                 queue,
-                point: TimelinePoint { syncobj: timeline, value: self.next_point + jobs.len() as u64 },
+                point: TimelinePoint {
+                    syncobj: timeline,
+                    value: self.next_point + jobs.len() as u64,
+                },
                 status: SyncobjId(status.handle()),
                 markers: Vec::new(),
                 predicted_cycles: job.cycles,
@@ -346,12 +404,19 @@ impl Engine {
                 stream_size: job.replay.stream_size,
                 // Flush whatever was cached, in any case.
                 latest_flush: 0,
-                syncs: vec![SyncOp::signal(&self.timeline, job.point.value), SyncOp::signal(status, 0)],
+                syncs: vec![
+                    SyncOp::signal(&self.timeline, job.point.value),
+                    SyncOp::signal(status, 0),
+                ],
             })
             .collect();
         self.group.submit(&submits)?;
         self.next_point += jobs.len() as u64;
-        let fences = EngineFences { device: &self.device, timeline: &self.timeline, statuses };
+        let fences = EngineFences {
+            device: &self.device,
+            timeline: &self.timeline,
+            statuses,
+        };
         self.watch.submitted(&fences, &jobs);
         Ok(jobs)
     }
@@ -368,10 +433,14 @@ impl Engine {
         for (i, (job, built)) in jobs.iter().zip(built).enumerate() {
             let turn = JOB_TIMER.saturating_mul(i as u32 + 1);
             let deadline = Deadline(begin + turn + PATIENCE);
-            let fences = EngineFences { device: &self.device, timeline: &self.timeline, statuses };
-            self.watch
-                .wait(&fences, job, deadline)
-                .map_err(|error| EngineError::Lost(format!("job {} of {}: {error}", i + 1, jobs.len())))?;
+            let fences = EngineFences {
+                device: &self.device,
+                timeline: &self.timeline,
+                statuses,
+            };
+            self.watch.wait(&fences, job, deadline).map_err(|error| {
+                EngineError::Lost(format!("job {} of {}: {error}", i + 1, jobs.len()))
+            })?;
             let now = self.now();
             self.rate.update(built.macs, now.saturating_sub(before));
             before = now;
@@ -389,7 +458,10 @@ impl Engine {
         let mut row = vec![0u8; 4 * n];
         for token in 0..work.m {
             work.y.read((token * row_bytes) as u64, &mut row);
-            y.extend(row.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])));
+            y.extend(
+                row.chunks_exact(4)
+                    .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])),
+            );
         }
         let quantised = match work.quantised {
             Some(buffer) => {
@@ -408,7 +480,9 @@ impl Engine {
             y,
             jobs: work.jobs,
             macs: work.m as u64 * n as u64 * k as u64,
-            elapsed: work.begin.map_or(Duration::ZERO, |begin| work.end.saturating_sub(begin)),
+            elapsed: work
+                .begin
+                .map_or(Duration::ZERO, |begin| work.end.saturating_sub(begin)),
             quantised,
         })
     }
@@ -429,7 +503,10 @@ impl Work<'_> {
         let layout = &self.weights.layout;
         let weights = self.weights.buffer.address();
         // Float products have no quantised activations and no uniform that asks for them.
-        let quantised = self.quantised.as_ref().map_or(GpuAddress(0), Buffer::address);
+        let quantised = self
+            .quantised
+            .as_ref()
+            .map_or(GpuAddress(0), Buffer::address);
         let activations = &self.activations;
         let activations_stride = activations.blocks() * ActivationLayout::BLOCK_BYTES;
         let address = |at: GpuAddress, offset: u64| at.offset(offset).0;
@@ -452,7 +529,9 @@ impl Work<'_> {
             Uniform::ScalesStride => layout.scale_tile_stride(),
             Uniform::ActivationsStride => activations_stride,
             Uniform::SumsStride => activations.blocks() * ActivationLayout::SCALE_BYTES,
-            Uniform::ActivationsEnd => address(quantised, activations.quants_at()) + activations_stride,
+            Uniform::ActivationsEnd => {
+                address(quantised, activations.quants_at()) + activations_stride
+            }
             Uniform::OutputStride => self.output.total_bytes() / self.output.m_padded() as u64,
             Uniform::InputStride => 4 * activations.x_stride() as u64,
             Uniform::BaseX => piece.base[0].into(),
@@ -469,15 +548,21 @@ impl Work<'_> {
     fn ranges(&self, pieces: &[Piece]) -> (Vec<BufferRange>, Vec<BufferRange>) {
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
         let has = |step| pieces.iter().any(|p| p.step == step);
-        let quantised =
-            self.quantised.as_ref().map(|buffer| buffer.range(0, self.activations.total_bytes()));
+        let quantised = self
+            .quantised
+            .as_ref()
+            .map(|buffer| buffer.range(0, self.activations.total_bytes()));
         let x = self.x.range(0, self.activations.x_bytes());
         if has(Step::Quantise) {
             inputs.push(x);
             outputs.extend(quantised);
         }
         if has(Step::Product) {
-            inputs.push(self.weights.buffer.range(0, self.weights.layout.total_bytes()));
+            inputs.push(
+                self.weights
+                    .buffer
+                    .range(0, self.weights.layout.total_bytes()),
+            );
             outputs.push(self.y.range(0, self.output.total_bytes()));
             match quantised {
                 Some(range) if !has(Step::Quantise) => inputs.push(range),

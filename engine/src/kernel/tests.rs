@@ -16,11 +16,7 @@ fn every_kernel_has_its_stated_mix_and_fits_the_registers() {
         if kernel.body != kernel.expected {
             wrong.push((kernel.name, kernel.body, kernel.expected));
         }
-        assert!(
-            kernel.registers <= 64,
-            "{}",
-            kernel.name
-        );
+        assert!(kernel.registers <= 64, "{}", kernel.name);
     }
 }
 

@@ -80,7 +80,12 @@ pub enum Stop {
 #[derive(Clone, Debug)]
 enum Source {
     /// Words that the driver model gives, without a place in memory.
-    Words(Vec<u64>),
+    Words {
+        /// Those that are not known to be done.
+        words: Vec<u64>,
+        /// Position of the first of them, in bytes.
+        base: u64,
+    },
     /// A ring buffer in the address space.
     Ring {
         /// Address.
@@ -139,7 +144,10 @@ impl Queue {
             compute: false,
             error: false,
             frames: Vec::new(),
-            source: Source::Words(Vec::new()),
+            source: Source::Words {
+                words: Vec::new(),
+                base: 0,
+            },
             extract: 0,
             since_wait: 0,
             dead: false,
@@ -166,9 +174,13 @@ impl Queue {
     /// insert position.
     pub fn enqueue(&mut self, words: &[u64]) -> u64 {
         match &mut self.source {
-            Source::Words(all) => {
+            Source::Words { words: all, base } => {
+                let done =
+                    (self.extract.saturating_sub(*base) as usize / INSTR_BYTES).min(all.len());
+                all.drain(..done);
+                *base += (done * INSTR_BYTES) as u64;
                 all.extend_from_slice(words);
-                (all.len() * INSTR_BYTES) as u64
+                *base + (all.len() * INSTR_BYTES) as u64
             }
             Source::Ring { insert, .. } => *insert,
         }
@@ -334,8 +346,8 @@ impl Queue {
     ) -> Result<Option<(u64, u64)>, (u64, Cause)> {
         let pc = match (self.frames.last(), &self.source) {
             (Some(frame), _) => frame.pc,
-            (None, Source::Words(words)) => {
-                let index = self.extract as usize / INSTR_BYTES;
+            (None, Source::Words { words, base }) => {
+                let index = self.extract.wrapping_sub(*base) as usize / INSTR_BYTES;
                 return Ok(words.get(index).map(|word| (0, *word)));
             }
             (None, Source::Ring { insert, .. }) if self.extract >= *insert => return Ok(None),

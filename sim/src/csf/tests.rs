@@ -38,7 +38,7 @@ impl ComputeEndpoint for Copier {
         }
         Ok(JobUsage {
             cores: vec![Usage {
-                ls: self.cycles,
+                ls_lines: self.cycles,
                 ..Usage::default()
             }],
         })

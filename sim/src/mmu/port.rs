@@ -10,7 +10,7 @@ use super::caches::Caches;
 use super::frame::{FRAME_BYTES, Frame, FrameData};
 use super::order::{Order, PAST_LSC, View};
 use super::{Access, AddressSpace, MmuFault, MmuFaultKind};
-use crate::shader::{MemoryPort, ShaderMemory};
+use crate::shader::{MemoryPort, ShaderMemory, WARP_LANES};
 
 /// Why an access to memory failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -248,6 +248,29 @@ impl<'a, A: AddressSpace> Port<'a, A> {
         view.rule != super::LscRule::Private && view.done(other)
     }
 
+    /// Reads within the entry's page.
+    #[inline]
+    fn load_from<const N: usize>(
+        entry: &Entry,
+        view: &View,
+        va: u64,
+    ) -> Result<[u8; N], MemoryError> {
+        let offset = va as usize % FRAME_BYTES;
+        let frame = &*entry.frame;
+        let Some(data) = frame.data() else {
+            // Never written by the GPU: weights, code, descriptors.
+            return Ok(assemble(offset, |word| frame.memory(word)));
+        };
+        for (i, word) in (offset / 4..(offset + N).div_ceil(4)).enumerate() {
+            Self::check_read(view, data, word, va - (va % 4) + 4 * i as u64)?;
+        }
+        Ok(if entry.uncached {
+            assemble(offset, |word| frame.memory(word))
+        } else {
+            assemble(offset, |word| frame.cached(data, word))
+        })
+    }
+
     /// Reads bytes one by one, across pages.
     #[cold]
     fn load_split<const N: usize>(&mut self, va: u64) -> Result<[u8; N], MemoryError> {
@@ -370,20 +393,53 @@ impl<A: AddressSpace> MemoryPort for Port<'_, A> {
             }
             .into());
         };
-        let frame = &*entry.frame;
-        let Some(data) = frame.data() else {
-            // Never written by the GPU: weights, code, descriptors.
-            return Ok(assemble(offset, |word| frame.memory(word)));
+        Self::load_from(entry, &self.view, va)
+    }
+
+    fn load_lanes<const N: usize>(
+        &mut self,
+        va: &[u64; WARP_LANES],
+        lanes: u16,
+        out: &mut [[u8; N]; WARP_LANES],
+    ) -> Result<(), (u8, MemoryError)> {
+        let place = |va: u64| {
+            (
+                va / FRAME_BYTES as u64,
+                va as usize % FRAME_BYTES + N <= FRAME_BYTES,
+            )
         };
-        let view = &*self.view;
-        for (i, word) in (offset / 4..(offset + N).div_ceil(4)).enumerate() {
-            Self::check_read(view, data, word, va - (va % 4) + 4 * i as u64)?;
+        let mut left = lanes;
+        while left != 0 {
+            let lane = left.trailing_zeros() as usize;
+            let (page, whole) = place(va[lane]);
+            if !whole {
+                out[lane] = self.load(va[lane]).map_err(|error| (lane as u8, error))?;
+                left &= left - 1;
+                continue;
+            }
+            let slot = self
+                .entry(va[lane], false)
+                .map_err(|error| (lane as u8, error))?;
+            let Some(entry) = &self.tlb[slot] else {
+                let fault = MmuFault {
+                    va: va[lane],
+                    access: Access::Read,
+                    kind: MmuFaultKind::Translation,
+                };
+                return Err((lane as u8, fault.into()));
+            };
+            // The lanes that follow on the same page need no translation of their own.
+            while left != 0 {
+                let lane = left.trailing_zeros() as usize;
+                if place(va[lane]) != (page, true) {
+                    break;
+                }
+                out[lane] = Self::load_from(entry, &self.view, va[lane])
+                    .map_err(|error| (lane as u8, error))?;
+                left &= left - 1;
+            }
         }
-        Ok(if entry.uncached {
-            assemble(offset, |word| frame.memory(word))
-        } else {
-            assemble(offset, |word| frame.cached(data, word))
-        })
+        Ok(())
     }
 
     fn store<const N: usize>(&mut self, va: u64, bytes: [u8; N]) -> Result<(), MemoryError> {

@@ -296,6 +296,65 @@ fn a_port_can_go_on_as_another_agent() {
     assert!(port.load::<4>(VA + 64).is_ok());
 }
 
+#[test]
+fn lanes_read_what_single_loads_read() {
+    let (space, caches) = (space(), Caches::new());
+    let memory = JobMemory::new(&space, &caches, job(1, &[], &[], LscRule::default()));
+    let mut port = memory.port(0);
+    let bytes: Vec<u8> = (0..0x4000u32).map(|i| (i * 7 + i / 256) as u8).collect();
+    space.write(VA, &bytes).unwrap();
+    // One page that the GPU has written, others that it has not, and one access across a page's end.
+    port.store(VA + 0x1000, [0xee; 16]).unwrap();
+    let va: [u64; 16] = std::array::from_fn(|lane| {
+        VA + [0x1004, 0x1008, 0x0ffd, 0x2003, 0x2008, 0x10, 0x3000, 0][lane % 8]
+            + 32 * (lane as u64 / 8)
+    });
+    for lanes in [0xffffu16, 0x0001, 0xa5a5, 0] {
+        let mut out = [[0u8; 8]; 16];
+        port.load_lanes(&va, lanes, &mut out).unwrap();
+        for lane in 0..16 {
+            let expected = if lanes >> lane & 1 != 0 {
+                port.load::<8>(va[lane]).unwrap()
+            } else {
+                [0; 8]
+            };
+            assert_eq!(out[lane], expected, "{lanes:#x} {lane}");
+        }
+    }
+    let mut bad = va;
+    bad[9] = 0x99_0000;
+    let (lane, error) = port
+        .load_lanes(&bad, 0xffff, &mut [[0u8; 8]; 16])
+        .unwrap_err();
+    assert!(lane == 9 && matches!(error, MemoryError::Mmu(MmuFault { va: 0x99_0000, .. })));
+}
+
+/// An address space that maps everything twice.
+struct Twice(FlatSpace);
+
+const ALIAS: u64 = 1 << 40;
+
+impl AddressSpace for Twice {
+    fn translate(&self, va: u64, access: Access) -> Result<Page, MmuFault> {
+        self.0.translate(va & !ALIAS, access)
+    }
+}
+
+#[test]
+fn two_addresses_of_a_page_share_its_lines_and_its_order() {
+    let (space, caches) = (Twice(space()), Caches::new());
+    let mut port = JobMemory::new(&space, &caches, job(1, &[], &[], LscRule::default())).port(0);
+    port.store(VA, [5; 4]).unwrap();
+    assert_eq!(port.load::<4>(VA | ALIAS).unwrap(), [5; 4]);
+    let other = JobMemory::new(&space, &caches, job(2, &[], &[], LscRule::default()))
+        .port(0)
+        .load::<4>(VA | ALIAS);
+    assert!(matches!(
+        other,
+        Err(MemoryError::ReadBeforeWait { writer: 1, .. })
+    ));
+}
+
 proptest! {
     /// Any mix of widths and places gives what a plain array gives, and the host sees it after a flush.
     #[test]
