@@ -11,6 +11,8 @@
 //! [`mmu::AddressSpace`] and time only as counted cycles, so that the same GPU can serve behind another driver.
 //!
 //! What hardware leaves undefined is an error here, with the instruction, its address and the register.
+//!
+//! [`Sim::open`] is the way in.
 
 pub mod cost;
 pub mod csf;
@@ -18,3 +20,5 @@ pub mod fault;
 pub mod kmd;
 pub mod mmu;
 pub mod shader;
+
+pub use kmd::{BadOption, Device, Kernel, Options, Sim};

@@ -189,8 +189,7 @@ impl World {
             }
             BindOp::Unmap { va, size } => vm.unmap(*va, *size)?,
         }
-        // The driver flushes where the VM has an address space; one that has none has nothing in the caches.
-        self.sched.gpu.flush_caches();
+        self.sched.flush_for(vm.serial);
         Ok(())
     }
 

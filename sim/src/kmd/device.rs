@@ -13,6 +13,7 @@ use panthor_uapi::{Errno, Fd, PollEvents, PollFd, Prot, Transport, TransportKind
 
 use super::engine::Gpu;
 use super::gem::BO_NO_MMAP;
+use super::gpu::{Mali, Monitor};
 use super::ioctl::Call;
 use super::options::{BadOption, Options};
 use super::syncobj::{WAIT_ALL, WAIT_AVAILABLE, WAIT_DEADLINE, WAIT_FOR_SUBMIT, Wait, read_points};
@@ -26,6 +27,31 @@ use crate::fault::Mode;
 const GRACE: Duration = Duration::from_millis(20);
 /// How long a transfer waits for its source (`DRM_SYNCOBJ_WAIT_FOR_SUBMIT_TIMEOUT`).
 const TRANSFER_TIMEOUT_NS: u64 = 5_000_000_000;
+
+/// The simulator as a device string opens it.
+#[derive(Debug)]
+pub struct Sim;
+
+impl Sim {
+    /// Opens `sim` or `sim:KEY=VALUE,…`: a device of its own, with nobody else on it.
+    ///
+    /// # Errors
+    /// [`BadOption`], in one line.
+    pub fn open(device: &str) -> Result<Arc<dyn Transport>, BadOption> {
+        let (device, _) = Self::device(device.parse()?)?;
+        Ok(device)
+    }
+
+    /// A device with these options, and a view of what its GPU does.
+    ///
+    /// # Errors
+    /// [`BadOption::Host`] where the host gives no memory.
+    pub fn device(options: Options) -> Result<(Arc<Device>, Monitor), BadOption> {
+        let gpu = Mali::new(&options);
+        let monitor = gpu.monitor();
+        Ok((Device::with_gpu(options, Box::new(gpu))?, monitor))
+    }
+}
 
 /// A simulated device. Clones of its handle share it; every [`Transport::open`] is another client of it.
 pub struct Device {

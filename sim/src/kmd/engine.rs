@@ -78,8 +78,8 @@ pub trait QueueEngine: Send {
     /// The driver gives the queue up at cycle `now`: what it has on the shader cores ends.
     fn kill(&mut self, now: u64);
 
-    /// Whether the SYNC_WAIT that blocks the queue would be satisfied now. Runs nothing.
-    fn wait_satisfied(&mut self) -> bool;
+    /// Whether the SYNC_WAIT that blocks the queue is satisfied at cycle `now`. Runs nothing else.
+    fn wait_satisfied(&mut self, now: u64) -> bool;
 }
 
 /// What a queue is created with.

@@ -461,8 +461,8 @@ impl World {
             return Err(Errno::INVAL);
         }
         let vm = self.file(file)?.vms.remove(args.id).ok_or(Errno::INVAL)?;
+        self.sched.flush_for(vm.serial);
         vm.destroy();
-        self.sched.gpu.flush_caches();
         Ok(())
     }
 

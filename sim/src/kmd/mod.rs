@@ -27,6 +27,7 @@ mod device;
 pub mod engine;
 mod fence;
 mod gem;
+mod gpu;
 mod group;
 mod heap;
 mod ioctl;
@@ -41,7 +42,8 @@ mod user;
 mod vm;
 mod world;
 
-pub use device::Device;
+pub use device::{Device, Sim};
+pub use gpu::{JobLog, Mali, Monitor};
 pub use options::{BadOption, Kernel, Options};
 pub use query::{
     AS_PRESENT, CS_REGISTERS, CS_SLOTS, CSG_SLOTS, GPU_ID, SCOREBOARD_SLOTS,

@@ -86,6 +86,18 @@ impl Scheduler {
         }
     }
 
+    /// Writes the GPU's caches back, as the driver does around a change of `vm` while the GPU uses it.
+    pub fn flush_for(&mut self, vm: u64) {
+        let mut resident = self
+            .slots
+            .iter()
+            .flatten()
+            .filter_map(|id| self.groups.get(id));
+        if resident.any(|group| group.vm.serial == vm) {
+            self.gpu.flush_caches();
+        }
+    }
+
     /// The number that the next group gets.
     pub fn next_group_number(&self) -> u32 {
         self.next_group as u32
@@ -131,12 +143,14 @@ impl Scheduler {
 
     /// Fails all jobs of a group (`group_term_post_processing`).
     fn terminate(&mut self, id: GroupId, now: u64) {
+        let cycle = self.cycle(now);
         let Some(group) = self.groups.get_mut(&id) else {
             return;
         };
         for index in 0..group.queues.len() {
             let error = group.kill_error(index);
             group.queues[index].kill(error, now);
+            group.queues[index].hw.engine.kill(cycle);
         }
     }
 
@@ -481,11 +495,12 @@ impl Scheduler {
     /// Sync objects may have changed: blocked queues look again, those off their slot through the driver
     /// (`sync_upd_work`).
     fn wake_blocked(&mut self, now: u64) {
+        let cycle = self.cycle(now);
         let mut runnable = Vec::new();
         for (&id, group) in &mut self.groups {
             let mut woken = 0;
             for (index, queue) in group.queues.iter_mut().enumerate() {
-                if queue.hw.blocked && !queue.hw.dead && queue.hw.engine.wait_satisfied() {
+                if queue.hw.blocked && !queue.hw.dead && queue.hw.engine.wait_satisfied(cycle) {
                     queue.hw.blocked = false;
                     woken |= 1 << index;
                 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use panthor_sim::kmd::{Device, Options};
+use panthor_sim::kmd::{Device, Monitor, Options, Sim};
 use panthor_uapi::sys::drm::*;
 use panthor_uapi::sys::panthor::*;
 use panthor_uapi::sys::sync_file::*;
@@ -31,6 +31,20 @@ pub fn open(device: &str) -> Client {
     let device = Device::with_gpu(options, Box::new(ScriptedGpu(script.clone()))).unwrap();
     let fd = device.open(Path::new("/dev/dri/renderD128")).unwrap();
     Client { device, script, fd }
+}
+
+/// A client of a new device with the simulated GPU.
+pub fn open_mali(device: &str) -> (Client, Monitor) {
+    let (device, monitor) = Sim::device(device.parse().unwrap()).unwrap();
+    let fd = device.open(Path::new("/dev/dri/renderD128")).unwrap();
+    (
+        Client {
+            device,
+            script: Arc::default(),
+            fd,
+        },
+        monitor,
+    )
 }
 
 pub fn array<T>(items: &[T]) -> drm_panthor_obj_array {

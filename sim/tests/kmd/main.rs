@@ -5,6 +5,7 @@ mod errno;
 mod fences;
 mod fuzz;
 mod lifetime;
+mod mali;
 mod memory;
 mod sched;
 mod script;

@@ -382,7 +382,17 @@ fn the_flush_id_page_is_readable_and_no_more() {
         // SAFETY: the page stays mapped and is at least four bytes long.
         let read = || unsafe { page.as_ptr().read_volatile() };
         let before = read();
-        client.bind_at(client.vm(), client.bo(4096), 0, 4096);
+        let (vm, bo) = (client.vm(), client.bo(4096));
+        client.bind_at(vm, bo, 0, 4096);
+        assert_eq!(
+            read(),
+            before,
+            "nothing to flush for a VM that is not in use"
+        );
+        let (group, done) = (client.group(vm), client.syncobj());
+        client.run(group, 0, 0x1000, &[], &[signal(done, 0)]);
+        client.wait_done(done).unwrap();
+        client.bind_at(vm, bo, 4096, 4096);
         assert_ne!(read(), before, "the driver flushed");
         assert_eq!(map(4096, Prot::READ | Prot::WRITE), Err(Errno::INVAL));
         assert_eq!(map(8192, Prot::READ), Err(Errno::INVAL));

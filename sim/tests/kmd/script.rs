@@ -147,7 +147,7 @@ impl QueueEngine for ScriptedQueue {
         self.shared.free.fetch_min(now, Ordering::Relaxed);
     }
 
-    fn wait_satisfied(&mut self) -> bool {
+    fn wait_satisfied(&mut self, _now: u64) -> bool {
         self.wait
             .is_none_or(|n| self.shared.counter.load(Ordering::Relaxed) >= n)
     }
