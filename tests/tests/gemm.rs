@@ -1,0 +1,426 @@
+//! Products through the whole engine on a transport, checked bit for bit against the arithmetic that the layouts fix.
+//!
+//! The check here is written from the description of the arithmetic alone, on the GPU's own quantised activations; the
+//! quantisation itself is checked beside it.
+
+use std::sync::Arc;
+
+use half::f16;
+use panthor_engine::gemm::{Engine, Product, Quantised};
+use panthor_engine::quant::{
+    Format, Matrix, Scale, Spread, int_block, random_blocks, synthetic_activations,
+    synthetic_matrix,
+};
+use panthor_sim::kmd::{Device as SimDevice, Sim};
+use panthor_uapi::{Device, SharedTransport};
+
+/// A device on a fresh simulator with these options (`KEY=VALUE,…`).
+fn open(options: &str) -> (Device, Arc<SimDevice>) {
+    let name = if options.is_empty() {
+        "sim".to_owned()
+    } else {
+        format!("sim:{options}")
+    };
+    let (sim, _) = Sim::device(name.parse().unwrap()).unwrap();
+    let transport: SharedTransport = sim.clone();
+    (Device::open(transport, "/dev/dri/renderD128").unwrap(), sim)
+}
+
+/// The product of the GPU's quantised activations with the weights, in the kernels' order of additions.
+fn product(w: &Matrix<'_>, q: &Quantised, m: usize) -> Vec<f32> {
+    let l = &q.layout;
+    let byte = |at: u64| q.bytes[at as usize];
+    let half = |at: u64| u16::from_le_bytes([byte(at), byte(at + 1)]);
+    let mut y = Vec::new();
+    for token in 0..m {
+        let (u, r) = ((token / 16) as u64, token % 16);
+        let at = l.factor_offset(token);
+        let factor = f32::from_le_bytes([byte(at), byte(at + 1), byte(at + 2), byte(at + 3)]);
+        for n in 0..w.n() {
+            let mut acc = 0f32;
+            for b in 0..w.k() / 32 {
+                let weights = int_block(w.format(), w.row(n), b);
+                let mut sums = [0i32; 2];
+                for e in 0..32 {
+                    let piece = l.piece_offset(u, b as u64, e / 16, r);
+                    sums[e / 16] +=
+                        i32::from(weights.q[e]) * i32::from(byte(piece + (e % 16) as u64) as i8);
+                }
+                let da = f16::from_bits(half(l.scale_offset(u, b as u64, r))).to_f32();
+                let sum = f32::from(half(l.sum_offset(u, b as u64, r)) as i16);
+                let sixteen = if w.format() == Format::Q4_0 { 16 } else { 1 };
+                match weights.scale {
+                    Scale::Halves { s } => {
+                        for (sum, s) in sums.into_iter().zip(s) {
+                            acc = (sum as f32).mul_add(s * da, acc);
+                        }
+                    }
+                    scale => {
+                        let whole = sixteen * (sums[0] + sums[1]);
+                        acc = (whole as f32).mul_add(scale.scales()[0] * da, acc);
+                        if let Some(minimum) = scale.minimum() {
+                            acc = sum.mul_add(minimum * da, acc);
+                        }
+                    }
+                }
+            }
+            let factor = if w.format() == Format::Q4_0 {
+                factor * 0.0625
+            } else {
+                factor
+            };
+            y.push(acc * factor);
+        }
+    }
+    y
+}
+
+/// As `product`, of F16 and F32 weights with X itself.
+fn float_product(w: &Matrix<'_>, x: &[f32], m: usize) -> Vec<f32> {
+    let weights = w.dequantise();
+    let mut y = Vec::new();
+    for token in 0..m {
+        for n in 0..w.n() {
+            let row = &weights[n * w.k()..][..w.k()];
+            let terms = row.iter().zip(&x[token * w.k()..]);
+            y.push(terms.fold(0f32, |acc, (w, x)| w.mul_add(*x, acc)));
+        }
+    }
+    y
+}
+
+/// How many of the GPU's int8 activations differ from rounding `x / scale` exactly. None may.
+fn wrong_quants(q: &Quantised, x: &[f32], m: usize, k: usize) -> usize {
+    let l = &q.layout;
+    let byte = |at: u64| q.bytes[at as usize];
+    let half = |at: u64| u16::from_le_bytes([byte(at), byte(at + 1)]);
+    let mut wrong = 0;
+    for token in 0..m {
+        let (u, r) = ((token / 16) as u64, token % 16);
+        let row = &x[token * k..][..k];
+        let largest = row.iter().fold(0f32, |a, v| a.max(v.abs()));
+        let exponent = (largest.to_bits() >> 23).clamp(18, 254);
+        let at = l.factor_offset(token);
+        let factor = u32::from_le_bytes([byte(at), byte(at + 1), byte(at + 2), byte(at + 3)]);
+        assert_eq!(factor, (exponent - 13) << 23, "factor of token {token}");
+        let norm = f32::from_bits((267 - exponent) << 23);
+        for b in 0..k / 32 {
+            let block: Vec<f32> = row[32 * b..][..32].iter().map(|v| v * norm).collect();
+            let finite = block.iter().all(|v| v.is_finite());
+            let d = f16::from_f32(block.iter().fold(0f32, |a, v| a.max(v.abs())) * (1.0 / 127.0));
+            let da = if finite { d.to_bits() } else { 0x7e00 };
+            assert_eq!(
+                half(l.scale_offset(u, b as u64, r)),
+                da,
+                "scale of token {token}, block {b}"
+            );
+            let d = f64::from(d.to_f32());
+            let mut sum = 0;
+            for (e, v) in block.iter().enumerate() {
+                let expected = if finite && d != 0.0 {
+                    (f64::from(*v) / d + 0.5).floor().clamp(-127.0, 127.0) as i32
+                } else {
+                    0
+                };
+                let found = byte(l.piece_offset(u, b as u64, e / 16, r) + (e % 16) as u64) as i8;
+                wrong += usize::from(i32::from(found) != expected);
+                sum += i32::from(found);
+            }
+            assert_eq!(i32::from(half(l.sum_offset(u, b as u64, r)) as i16), sum);
+        }
+    }
+    wrong
+}
+
+fn same(a: f32, b: f32) -> bool {
+    a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
+}
+
+fn check(w: &Matrix<'_>, x: &[f32], m: usize, result: &Product, what: &str) {
+    let expected = match &result.quantised {
+        Some(q) => {
+            assert_eq!(wrong_quants(q, x, m, w.k()), 0, "{what}: activations");
+            product(w, q, m)
+        }
+        None => float_product(w, x, m),
+    };
+    assert_eq!(result.y.len(), expected.len(), "{what}");
+    for (i, (y, e)) in result.y.iter().zip(&expected).enumerate() {
+        assert!(
+            same(*y, *e),
+            "{what}: Y[{}][{}] is {y}, not {e}",
+            i / w.n(),
+            i % w.n()
+        );
+    }
+}
+
+fn multiply(engine: &mut Engine, w: &Matrix<'_>, x: &[f32], m: usize, what: &str) {
+    let weights = engine.upload(what, w).unwrap();
+    let result = engine
+        .multiply(&weights, x, m)
+        .unwrap_or_else(|e| panic!("{what}: {e}"));
+    check(w, x, m, &result, what);
+}
+
+fn run(engine: &mut Engine, format: Format, [m, n, k]: [usize; 3], seed: u64, spread: Spread) {
+    let what = format!("{format} M={m} N={n} K={k} seed {seed} {spread:?}");
+    let w = synthetic_matrix(format, n, k, seed, spread).unwrap();
+    let x = synthetic_activations(m, k, seed, spread);
+    multiply(engine, &w.as_matrix(), &x, m, &what);
+}
+
+/// The smallest K of a format that the kernels' loops run more than once for.
+fn some_k(format: Format) -> usize {
+    if format.is_quantised() {
+        format.block_elements().max(96)
+    } else {
+        44
+    }
+}
+
+#[test]
+fn every_format_at_ragged_shapes() {
+    let (device, _sim) = open("");
+    let mut engine = Engine::open(&device).unwrap();
+    for format in Format::ALL {
+        for (seed, [m, n]) in [[1, 1], [7, 17], [16, 16], [33, 31], [64, 3]]
+            .into_iter()
+            .enumerate()
+        {
+            run(
+                &mut engine,
+                format,
+                [m, n, some_k(format)],
+                seed as u64,
+                Spread::Normal,
+            );
+        }
+        run(
+            &mut engine,
+            format,
+            [2, 5, format.block_elements()],
+            9,
+            Spread::Normal,
+        );
+        run(
+            &mut engine,
+            format,
+            [5, 18, 2 * some_k(format)],
+            10,
+            Spread::Extreme,
+        );
+    }
+}
+
+#[test]
+fn any_bits_of_a_block_are_multiplied_exactly() {
+    let (device, _sim) = open("seed=7");
+    let mut engine = Engine::open(&device).unwrap();
+    for format in Format::ALL {
+        let k = some_k(format);
+        let w = random_blocks(format, 20, k, 3).unwrap();
+        let x = synthetic_activations(9, k, 3, Spread::Extreme);
+        multiply(
+            &mut engine,
+            &w.as_matrix(),
+            &x,
+            9,
+            &format!("{format}, random blocks"),
+        );
+    }
+}
+
+#[test]
+fn quants_do_not_depend_on_the_reciprocals_last_bit() {
+    for seed in 0..6 {
+        let (device, _sim) = open(&format!("seed={seed}"));
+        let mut engine = Engine::open(&device).unwrap();
+        let w = synthetic_matrix(Format::Q8_0, 16, 256, 1, Spread::Normal).unwrap();
+        // Multiples of half a step: every quotient is near a rounding edge.
+        let x: Vec<f32> = (0..16 * 256)
+            .map(|i| {
+                let (token, e) = (i / 256, i % 256);
+                if e % 32 == 0 {
+                    127.0
+                } else {
+                    ((e * 37 + token * 11) % 254) as f32 - 126.5
+                }
+            })
+            .collect();
+        multiply(
+            &mut engine,
+            &w.as_matrix(),
+            &x,
+            16,
+            &format!("edges, seed {seed}"),
+        );
+    }
+}
+
+#[test]
+fn zeros_subnormals_infinities_and_nans() {
+    let (device, _sim) = open("");
+    let mut engine = Engine::open(&device).unwrap();
+    let k = 128;
+    for format in [Format::Q4_0, Format::Q4_1, Format::Q6_K] {
+        let k = k.max(format.block_elements());
+        let w = synthetic_matrix(format, 16, k, 1, Spread::Normal).unwrap();
+        let mut x = synthetic_activations(8, k, 1, Spread::Normal);
+        x[..k].fill(0.0);
+        x[k..2 * k]
+            .iter_mut()
+            .for_each(|v| *v *= f32::MIN_POSITIVE / 16.0);
+        x[2 * k + 5] = f32::NAN;
+        x[3 * k + 40] = f32::INFINITY;
+        x[4 * k + 3] = f32::NEG_INFINITY;
+        x[5 * k..6 * k].iter_mut().for_each(|v| *v *= 1e38);
+        // A block so much smaller than its token's largest that its scale is a subnormal f16, or none.
+        x[6 * k..6 * k + 32].iter_mut().for_each(|v| *v *= 3e-9);
+        x[7 * k..7 * k + 32].iter_mut().for_each(|v| *v *= 1e-12);
+        multiply(
+            &mut engine,
+            &w.as_matrix(),
+            &x,
+            8,
+            &format!("{format}, odd values"),
+        );
+    }
+}
+
+#[test]
+fn a_slow_gpu_gets_many_jobs_and_none_times_out() {
+    let (device, sim) = open("gpu_mhz=0.02");
+    let mut engine = Engine::open(&device).unwrap();
+    let w = synthetic_matrix(Format::Q4_1, 600, 256, 2, Spread::Normal).unwrap();
+    let x = synthetic_activations(64, 256, 2, Spread::Normal);
+    let weights = engine.upload("w", &w.as_matrix()).unwrap();
+    for round in 0..2 {
+        let result = engine.multiply(&weights, &x, 64).unwrap();
+        check(&w.as_matrix(), &x, 64, &result, "slow");
+        assert!(round == 0 || result.jobs > 2, "{} jobs", result.jobs);
+    }
+    assert!(sim.messages().is_empty(), "{:?}", sim.messages());
+}
+
+#[test]
+fn a_batch_gives_what_single_products_give() {
+    let (device, _sim) = open("");
+    let mut engine = Engine::open(&device).unwrap();
+    let cases = [
+        (Format::Q4_0, 3, 40, 64),
+        (Format::F16, 5, 33, 24),
+        (Format::Q5_1, 17, 16, 160),
+    ];
+    let data: Vec<_> = cases
+        .iter()
+        .map(|(format, m, n, k)| {
+            let w = synthetic_matrix(*format, *n, *k, 4, Spread::Normal).unwrap();
+            let weights = engine.upload(&format.to_string(), &w.as_matrix()).unwrap();
+            (
+                w,
+                weights,
+                synthetic_activations(*m, *k, 4, Spread::Normal),
+                *m,
+            )
+        })
+        .collect();
+    for _ in 0..3 {
+        let batch: Vec<_> = data
+            .iter()
+            .map(|(_, weights, x, m)| (weights, &x[..], *m))
+            .collect();
+        let results = engine.batch(&batch).unwrap();
+        for ((w, _, x, m), result) in data.iter().zip(&results) {
+            check(&w.as_matrix(), x, *m, result, "batch");
+        }
+    }
+}
+
+/// Takes each wait and each flush out of a stream of three dispatches, one at a time: the simulator must object or the
+/// result be wrong, else the instruction would not be needed.
+#[test]
+fn every_wait_and_flush_is_needed() {
+    let w = synthetic_matrix(Format::Q4_0, 32, 64, 1, Spread::Normal).unwrap();
+    let x = synthetic_activations(32, 64, 1, Spread::Normal);
+    let (device, _sim) = open("");
+    let mut engine = Engine::open(&device).unwrap();
+    let weights = engine.upload("w", &w.as_matrix()).unwrap();
+    let expected = engine.multiply(&weights, &x, 32).unwrap().y;
+    // Of each dispatch a wait for its sizes, a wait for its end and a flush; between dispatches a wait for the flush.
+    let removable = 3 * 3 + 2;
+    let mut unneeded = Vec::new();
+    for n in 0..=removable {
+        let (device, sim) = open("");
+        let mut engine = Engine::open(&device).unwrap();
+        let weights = engine.upload("w", &w.as_matrix()).unwrap();
+        engine.omit(Some(n));
+        let right = engine
+            .multiply(&weights, &x, 32)
+            .is_ok_and(|result| expected.iter().zip(&result.y).all(|(a, b)| same(*a, *b)));
+        if n == removable {
+            assert!(right, "nothing was removed: {:?}", sim.messages());
+        } else if right {
+            unneeded.push(n);
+        }
+    }
+    assert_eq!(unneeded, [0usize; 0]);
+}
+
+#[test]
+fn a_failed_job_loses_the_engine_with_its_reason() {
+    let (device, _sim) = open("");
+    let mut engine = Engine::open(&device).unwrap();
+    let w = synthetic_matrix(Format::Q4_0, 32, 64, 1, Spread::Normal).unwrap();
+    let x = synthetic_activations(1, 64, 1, Spread::Normal);
+    let weights = engine.upload("w", &w.as_matrix()).unwrap();
+    engine.omit(Some(0));
+    let first = engine.multiply(&weights, &x, 1).unwrap_err().to_string();
+    engine.omit(None);
+    let second = engine.multiply(&weights, &x, 1).unwrap_err().to_string();
+    assert!(first.contains("lost"), "{first}");
+    assert_eq!(first, second);
+}
+
+#[test]
+fn nothing_is_left_on_the_device() {
+    let (device, sim) = open("kernel=6.12");
+    let before = sim.live_objects();
+    {
+        let mut engine = Engine::open(&device).unwrap();
+        run(&mut engine, Format::Q4_K, [3, 20, 256], 1, Spread::Normal);
+    }
+    assert_eq!(sim.live_objects(), before);
+}
+
+#[test]
+fn a_full_device_says_what_it_was_for() {
+    let (device, sim) = open("memory=4");
+    let before = sim.live_objects();
+    let engine = Engine::open(&device).unwrap();
+    let w = synthetic_matrix(Format::Q8_0, 4096, 2048, 1, Spread::Normal).unwrap();
+    let error = engine
+        .upload("weights of blk.0", &w.as_matrix())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("weights of blk.0") && error.contains("failed"),
+        "{error}"
+    );
+    drop(engine);
+    assert_eq!(sim.live_objects(), before);
+}
+
+#[test]
+fn shapes_that_do_not_fit_are_refused() {
+    let (device, _sim) = open("");
+    let mut engine = Engine::open(&device).unwrap();
+    let w = synthetic_matrix(Format::Q4_0, 16, 32, 1, Spread::Normal).unwrap();
+    let weights = engine.upload("w", &w.as_matrix()).unwrap();
+    let error = engine
+        .multiply(&weights, &[0.0; 31], 1)
+        .unwrap_err()
+        .to_string();
+    assert_eq!(error, "activations: 31 floats for M = 1, K = 32");
+    assert!(engine.multiply(&weights, &[], 0).is_err());
+}
