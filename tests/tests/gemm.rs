@@ -383,6 +383,51 @@ fn a_failed_job_loses_the_engine_with_its_reason() {
 }
 
 #[test]
+fn jobs_leave_their_marks_and_can_be_run_again() {
+    let (device, sim) = open("gpu_mhz=0.02");
+    let mut engine = Engine::open(&device).unwrap();
+    engine.set_markers(true).unwrap();
+    let w = synthetic_matrix(Format::Q4_0, 400, 256, 1, Spread::Normal).unwrap();
+    let x = synthetic_activations(48, 256, 1, Spread::Normal);
+    let weights = engine.upload("w", &w.as_matrix()).unwrap();
+    for _ in 0..2 {
+        let result = engine.multiply(&weights, &x, 48).unwrap();
+        check(&w.as_matrix(), &x, 48, &result, "marked");
+    }
+    let jobs = engine.last_jobs().to_vec();
+    assert!(jobs.len() > 1);
+    let mut point = 0;
+    for job in &jobs {
+        assert!(job.is_repeatable() && job.point.value > point && job.predicted_cycles > 0);
+        point = job.point.value;
+        assert_eq!(job.markers.len(), 2);
+        for marker in &job.markers {
+            assert_eq!(
+                engine.marker(marker.address),
+                Some(marker.value),
+                "{:?}",
+                sim.messages()
+            );
+        }
+    }
+}
+
+#[test]
+fn old_and_new_drivers_and_other_page_sizes() {
+    for options in [
+        "kernel=6.12",
+        "kernel=7.3",
+        "page_size=16384",
+        "page_size=65536,kernel=6.12",
+        "cores=1",
+    ] {
+        let (device, _sim) = open(options);
+        let mut engine = Engine::open(&device).unwrap();
+        run(&mut engine, Format::Q4_1, [20, 40, 96], 1, Spread::Normal);
+    }
+}
+
+#[test]
 fn nothing_is_left_on_the_device() {
     let (device, sim) = open("kernel=6.12");
     let before = sim.live_objects();

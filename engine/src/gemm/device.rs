@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use mali_isa::desc::{LocalStorage, RegisterAllocation, ShaderProgram, to_bytes};
 use panthor_uapi::{Device, Group, GroupConfig, GroupPriority, QueueConfig, Syncobj};
-use panthor_watchdog::{FiniteWait, GpuAddress};
+use panthor_watchdog::{FiniteWait, GpuAddress, Job};
 
 use super::buffers::Pool;
 use super::plan::Rate;
+use super::run::JOBS_PER_SUBMIT;
 use super::{EngineError, Weights};
 use crate::kernel::{GemmClass, Kernel, gemm, quantise, row_factor};
 use crate::memory::{Buffer, Memory, Use};
@@ -56,7 +57,12 @@ pub struct Engine {
     pub(super) rate: Rate,
     pub(super) lost: Option<String>,
     pub(super) omit: Option<usize>,
+    pub(super) markers: Option<Buffer>,
+    pub(super) last_jobs: Vec<Job>,
 }
+
+/// Bytes between the marker words of two jobs of a submission: a cache line.
+pub(super) const MARKER_STRIDE: u64 = 64;
 
 impl Engine {
     /// Creates VM, group, syncobjs and kernels.
@@ -120,6 +126,8 @@ impl Engine {
             rate: Rate::default(),
             lost: None,
             omit: None,
+            markers: None,
+            last_jobs: Vec::new(),
         })
     }
 
@@ -149,6 +157,35 @@ impl Engine {
     #[must_use]
     pub const fn rate(&self) -> &Rate {
         &self.rate
+    }
+
+    /// Lets every job's stream store a word at its start and another when its results are in memory, see
+    /// [`panthor_watchdog::Job::markers`]; or no longer.
+    ///
+    /// # Errors
+    /// [`EngineError::Memory`].
+    pub fn set_markers(&mut self, on: bool) -> Result<(), EngineError> {
+        self.markers = if on {
+            let bytes = JOBS_PER_SUBMIT as u64 * MARKER_STRIDE;
+            Some(self.memory.allocate("job markers", bytes, Use::Markers)?)
+        } else {
+            None
+        };
+        Ok(())
+    }
+
+    /// The jobs of the last submission, in order.
+    #[must_use]
+    pub fn last_jobs(&self) -> &[Job] {
+        &self.last_jobs
+    }
+
+    /// The present value of a marker word; `None` where the address is no marker of this engine.
+    #[must_use]
+    pub fn marker(&self, address: GpuAddress) -> Option<u64> {
+        let buffer = self.markers.as_ref()?;
+        let offset = address.0.checked_sub(buffer.address().0)?;
+        (offset % 8 == 0 && offset < buffer.size()).then(|| buffer.read_u64(offset))
     }
 
     /// The transport's clock.

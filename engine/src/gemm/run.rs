@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use panthor_uapi::{GpuVa, QueueSubmit, SyncOp, Syncobj};
 use panthor_watchdog::{
-    BufferRange, Deadline, GpuAddress, Job, QueueId, Replay, SyncobjId, TimelinePoint, Watch,
+    BufferRange, Deadline, GpuAddress, Job, Marker, QueueId, Replay, SyncobjId, TimelinePoint,
+    Watch,
 };
 
-use super::device::{Engine, KernelId, Loaded};
+use super::device::{Engine, KernelId, Loaded, MARKER_STRIDE};
 use super::fences::EngineFences;
 use super::plan::{Costs, MAX_TILES, Piece, Plan, Step, task_increment};
 use super::{EngineError, Weights};
@@ -17,7 +18,7 @@ use crate::repack::{ActivationLayout, OutputLayout};
 use crate::stream::{After, Dispatch, SIZE_WORDS, StreamBuilder};
 
 /// Jobs of one GROUP_SUBMIT at most.
-const JOBS_PER_SUBMIT: usize = 32;
+pub(super) const JOBS_PER_SUBMIT: usize = 32;
 
 /// The queue of the engine's group.
 const QUEUE: u32 = 0;
@@ -85,6 +86,7 @@ struct Built {
     macs: u64,
     cycles: u64,
     stream: Vec<u64>,
+    markers: Vec<Marker>,
     pieces: Vec<Piece>,
     /// Offsets within the parameter buffer.
     stream_at: u64,
@@ -250,6 +252,7 @@ impl Engine {
                 macs: pieces.iter().map(|p| p.work).sum(),
                 cycles: 0,
                 stream: Vec::new(),
+                markers: Vec::new(),
                 pieces,
                 stream_at: 0,
             });
@@ -268,8 +271,8 @@ impl Engine {
             dispatches * PARAMETER_BYTES + stream_bytes,
         )?;
         let mut at = 0;
-        for job in &mut built {
-            self.write_job(&works[job.work], job, &parameters, &mut at)?;
+        for (index, job) in built.iter_mut().enumerate() {
+            self.write_job(&works[job.work], index as u64, job, &parameters, &mut at)?;
         }
         for job in &mut built {
             at = u64::next_multiple_of(at, mali_isa::csf::STREAM_ALIGNMENT);
@@ -311,11 +314,27 @@ impl Engine {
     fn write_job(
         &self,
         work: &Work<'_>,
+        index: u64,
         job: &mut Built,
         parameters: &Buffer,
         at: &mut u64,
     ) -> Result<(), EngineError> {
-        let mut stream = StreamBuilder::new(self.storage, None)?;
+        // Values differ from job to job, so that the words need no clearing.
+        let point = self.next_point + index;
+        let marker = |end: u64| {
+            self.markers.as_ref().map(|m| {
+                (
+                    m.address().offset(index * MARKER_STRIDE + 8 * end),
+                    2 * point + end,
+                )
+            })
+        };
+        let start = marker(0).map(|(address, value)| Marker {
+            address,
+            value,
+            after_product: None,
+        });
+        let mut stream = StreamBuilder::new(self.storage, start)?;
         let last = job.pieces.len() - 1;
         for (i, piece) in job.pieces.iter().enumerate() {
             let loaded = self.loaded(work.class, piece.step)?;
@@ -342,8 +361,8 @@ impl Engine {
                 * u64::from(piece.count[1]);
             *at += PARAMETER_BYTES;
         }
-        stream.product_done(None);
-        (job.stream, _) = stream.finish(self.omit)?;
+        stream.product_done(marker(1));
+        (job.stream, job.markers) = stream.finish(self.omit)?;
         Ok(())
     }
 
@@ -383,7 +402,7 @@ impl Engine {
                     value: self.next_point + jobs.len() as u64,
                 },
                 status: SyncobjId(status.handle()),
-                markers: Vec::new(),
+                markers: job.markers.clone(),
                 predicted_cycles: job.cycles,
                 inputs,
                 outputs,
@@ -418,6 +437,7 @@ impl Engine {
             statuses,
         };
         self.watch.submitted(&fences, &jobs);
+        self.last_jobs.clone_from(&jobs);
         Ok(jobs)
     }
 
