@@ -1,1 +1,0 @@
-//! The integer reference in plain Rust.
