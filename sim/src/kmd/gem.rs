@@ -201,33 +201,24 @@ impl Bo {
         Ok(report)
     }
 
-    /// Whether the CPU has written bytes of the range that no synchronisation has brought to memory. Whole lines count.
-    pub fn cpu_dirty(&self, offset: u64, len: u64) -> bool {
+    /// The lines of the 4 KiB at `offset` that the CPU has written and no synchronisation has brought to memory, bit
+    /// `n` for those from 64 `n` on.
+    pub fn cpu_dirty(&self, offset: u64) -> u64 {
+        const LINE: usize = CPU_LINE as usize;
         let Some(cpu) = self.cpu().filter(|cpu| cpu.mapped) else {
-            return false;
+            return 0;
         };
-        let start = offset & !(CPU_LINE - 1);
-        let end = offset
-            .saturating_add(len)
-            .next_multiple_of(CPU_LINE)
-            .min(self.size);
-        let mut lines = ([0; 4096], [0; 4096]);
-        let mut at = start;
-        while at < end {
-            let n = ((end - at) as usize).min(4096);
-            let (view, base) = (&mut lines.0[..n], &mut lines.1[..n]);
-            if cpu.view.read(at, view).is_err() || cpu.base.read(at, base).is_err() || view != base
-            {
-                return true;
-            }
-            at += n as u64;
+        let (mut view, mut base) = ([0; 64 * LINE], [0; 64 * LINE]);
+        if cpu.view.read(offset, &mut view).is_err() || cpu.base.read(offset, &mut base).is_err() {
+            return 0;
         }
-        false
-    }
-
-    /// Whether clients map it through the CPU's caches.
-    pub fn is_cached(&self) -> bool {
-        self.cpu.is_some()
+        if view == base {
+            return 0;
+        }
+        let lines = view.chunks(LINE).zip(base.chunks(LINE)).enumerate();
+        lines.fold(0, |mask, (line, (view, base))| {
+            mask | u64::from(view != base) << line
+        })
     }
 
     /// Sets or takes away the label.
@@ -323,7 +314,7 @@ mod tests {
         let bo = bo(0);
         client(&bo)[100] = 7;
         assert_eq!(memory(&bo, 100), 7);
-        assert!(!bo.cpu_dirty(0, 8192));
+        assert_eq!(bo.cpu_dirty(0), 0);
     }
 
     #[test]
@@ -332,7 +323,7 @@ mod tests {
         let cpu = client(&bo);
         cpu[100] = 7;
         assert_eq!(memory(&bo, 100), 0);
-        assert!(bo.cpu_dirty(64, 1) && !bo.cpu_dirty(128, 64));
+        assert_eq!((bo.cpu_dirty(0), bo.cpu_dirty(4096)), (2, 0));
         bo.sync(0, 0, 64).unwrap();
         assert_eq!(memory(&bo, 100), 0, "another line");
         assert_eq!(

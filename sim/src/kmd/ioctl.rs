@@ -449,7 +449,11 @@ impl World {
         if args.flags != 0 {
             return Err(Errno::INVAL);
         }
-        let vm = Vm::new(self.options.va_bits, args.user_va_range)?;
+        let vm = Vm::new(
+            self.options.va_bits,
+            args.user_va_range,
+            self.options.strict,
+        )?;
         let user_va_range = vm.kernel_va;
         args.id = self.file(file)?.vms.insert(Arc::new(vm), MAX_VMS)?;
         args.user_va_range = user_va_range;

@@ -55,6 +55,8 @@ pub struct Vm {
     destroyed: AtomicBool,
     /// The MMU reported a fault; the address space is off until a group on it starts again.
     faulted: AtomicBool,
+    /// Whether reads of what the CPU has not flushed are errors.
+    strict: bool,
     /// The tiler heaps.
     pub heaps: Mutex<Option<HeapPool>>,
 }
@@ -74,7 +76,7 @@ impl Vm {
     ///
     /// # Errors
     /// EINVAL where the driver's share would be too small.
-    pub fn new(va_bits: u32, user_va_range: u64) -> Result<Self, Errno> {
+    pub fn new(va_bits: u32, user_va_range: u64, strict: bool) -> Result<Self, Errno> {
         let full = 1_u64 << va_bits;
         let default = match () {
             () if full > TASK_SIZE => TASK_SIZE,
@@ -101,6 +103,7 @@ impl Vm {
             unusable: AtomicBool::new(false),
             destroyed: AtomicBool::new(false),
             faulted: AtomicBool::new(false),
+            strict,
             heaps: Mutex::default(),
         })
     }
@@ -346,6 +349,11 @@ impl AddressSpace for Vm {
         let Ok(host) = vma.bo.memory().host() else {
             return Err(fault(MmuFaultKind::Translation));
         };
+        let cpu_dirty = if self.strict {
+            vma.bo.cpu_dirty(offset)
+        } else {
+            0
+        };
         // SAFETY: the mapping lies inside its object (checked when it was bound), so the offset is inside the view.
         let host: NonNull<u8> = unsafe { host.add(offset as usize) };
         Ok(Page {
@@ -354,6 +362,7 @@ impl AddressSpace for Vm {
             writable,
             executable,
             uncached: vma.flags & MAP_UNCACHED != 0,
+            cpu_dirty,
         })
     }
 }
@@ -397,7 +406,7 @@ mod tests {
             (33, 0, Ok(1 << 32)),
         ] {
             assert_eq!(
-                Vm::new(bits, user).map(|vm| vm.kernel_va),
+                Vm::new(bits, user, true).map(|vm| vm.kernel_va),
                 expected,
                 "{bits} bits, {user:#x}"
             );
@@ -406,7 +415,7 @@ mod tests {
 
     #[test]
     fn overlapping_binds_split_what_they_meet() {
-        let vm = Vm::new(48, 0).unwrap();
+        let vm = Vm::new(48, 0, true).unwrap();
         let (a, b) = (bo(8 * VM_PAGE), bo(8 * VM_PAGE));
         vm.map(0x10000, 8 * VM_PAGE, &a, 0, 0).unwrap();
         vm.map(0x12000, 2 * VM_PAGE, &b, 5 * VM_PAGE, MAP_READONLY)
@@ -434,7 +443,7 @@ mod tests {
 
     #[test]
     fn access_is_checked() {
-        let vm = Vm::new(48, 0).unwrap();
+        let vm = Vm::new(48, 0, true).unwrap();
         vm.map(
             0x1000,
             VM_PAGE,
@@ -466,7 +475,7 @@ mod tests {
 
     #[test]
     fn kernel_objects_find_room_behind_the_users() {
-        let vm = Vm::new(32, 0).unwrap();
+        let vm = Vm::new(32, 0, true).unwrap();
         let small = bo(VM_PAGE);
         let first = vm.map_kernel(&small, 0).unwrap();
         let second = vm.map_kernel(&small, 0).unwrap();

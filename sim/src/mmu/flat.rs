@@ -133,6 +133,7 @@ impl AddressSpace for FlatSpace {
             writable: mapping.writable,
             executable: mapping.executable,
             uncached: mapping.uncached,
+            cpu_dirty: 0,
         })
     }
 }

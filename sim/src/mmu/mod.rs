@@ -50,6 +50,9 @@ pub struct Page {
     pub executable: bool,
     /// Whether GPU accesses bypass the caches (`DRM_PANTHOR_VM_BIND_OP_MAP_UNCACHED`).
     pub uncached: bool,
+    /// Lines of 64 bytes of the 4 KiB that hold the address (bit `n`: those from 64 `n`) which the CPU has written
+    /// through its own caches and not written back: whoever reads them past these caches reads stale data.
+    pub cpu_dirty: u64,
 }
 
 /// Why a translation failed, as the MMU's fault registers report it.

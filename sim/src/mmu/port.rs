@@ -24,6 +24,14 @@ pub enum MemoryError {
         /// Address of the fetch.
         va: u64,
     },
+    /// Data that is still in the CPU's caches.
+    #[error(
+        "read at {va:#x} of what the CPU wrote through a cached mapping and did not flush (BO_SYNC)"
+    )]
+    CpuDirty {
+        /// Address of the read.
+        va: u64,
+    },
     /// Data of an agent that nobody has waited for.
     #[error(
         "read at {va:#x} of what agent {writer} wrote, by agent {reader}, without a wait between them"
@@ -121,6 +129,7 @@ struct Entry {
     page: u64,
     writable: bool,
     uncached: bool,
+    cpu_dirty: u64,
     frame: Arc<Frame>,
 }
 
@@ -178,6 +187,7 @@ impl<'a, A: AddressSpace> Port<'a, A> {
             page: va / FRAME_BYTES as u64,
             writable: page.writable,
             uncached: page.uncached,
+            cpu_dirty: page.cpu_dirty,
             frame: self.frame_of(va, &page)?,
         });
         Ok(slot)
@@ -191,6 +201,17 @@ impl<'a, A: AddressSpace> Port<'a, A> {
             return Err(MemoryError::HostAlignment { va });
         }
         Ok(self.caches.frame(host))
+    }
+
+    /// Refuses to read lines that the CPU has written and not brought to memory.
+    #[cold]
+    fn check_cpu(dirty: u64, va: u64, len: usize) -> Result<(), MemoryError> {
+        let first = va as usize % FRAME_BYTES / super::LINE_BYTES;
+        let last = (va as usize % FRAME_BYTES + len - 1) / super::LINE_BYTES;
+        if (first..=last.min(63)).any(|line| dirty >> line & 1 != 0) {
+            return Err(MemoryError::CpuDirty { va });
+        }
+        Ok(())
     }
 
     /// Checks the order of a read of one word and marks it as read.
@@ -256,6 +277,9 @@ impl<'a, A: AddressSpace> Port<'a, A> {
         va: u64,
     ) -> Result<[u8; N], MemoryError> {
         let offset = va as usize % FRAME_BYTES;
+        if entry.cpu_dirty != 0 {
+            Self::check_cpu(entry.cpu_dirty, va, N)?;
+        }
         let frame = &*entry.frame;
         let Some(data) = frame.data() else {
             // Never written by the GPU: weights, code, descriptors.
@@ -507,6 +531,9 @@ impl<A: AddressSpace> MemoryPort for Port<'_, A> {
         }
         if page.writable {
             return Err(MemoryError::WritableCode { va });
+        }
+        if page.cpu_dirty != 0 {
+            Self::check_cpu(page.cpu_dirty, va, size_of::<u64>())?;
         }
         let frame = self.frame_of(va, &page)?;
         let view = &*self.view;

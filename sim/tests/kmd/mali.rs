@@ -9,7 +9,7 @@ use panthor_sim::kmd::{Monitor, Sim};
 use panthor_uapi::sys::panthor::*;
 use panthor_uapi::{Errno, Transport, TransportKind};
 
-use super::client::{Client, KERNELS, errno, job, open_mali, signal, wait};
+use super::client::{Client, KERNELS, array, errno, job, open_mali, signal, wait};
 
 const MS: u64 = 1_000_000;
 /// Shader code, read-only and executable.
@@ -402,4 +402,53 @@ fn a_job_takes_the_cycles_that_are_counted() {
     }
     // But for the ioctls' microseconds.
     assert!((took[1] / 5000.0 - took[0]).abs() < 10_000.0, "{took:?}");
+}
+
+#[test]
+fn what_the_cpu_did_not_flush_is_an_error_with_a_name() {
+    for (device, expected) in [("sim", errno(Errno::INVAL)), ("sim:strict=0", 1)] {
+        let mut bench = bench(device);
+        let cached = bench.client.try_bo(SIZE, 2, 0).unwrap();
+        let (memory, va) = (bench.client.map(cached, SIZE as usize), 0x5_0000_0000);
+        let bind = drm_panthor_vm_bind_op {
+            flags: NOEXEC,
+            bo_handle: cached,
+            va,
+            size: SIZE,
+            ..Default::default()
+        };
+        bench.client.bind(bench.vm, &[bind], 0).unwrap();
+        let copy = format!(
+            "SET_SB_ENTRY #1, #0\nMOVE48 d0, #{va:#x}\nLOAD_MULTIPLE r4, [d0 + 64]\nWAIT #1\n\
+             MOVE48 d2, #{MARKERS:#x}\nSTORE_MULTIPLE [d2], r4\nWAIT #1\n"
+        );
+        // Another line of the page does not matter.
+        memory[128] = 5;
+        assert_eq!(bench.run(&copy), 1, "{}", bench.last_message());
+        memory[64] = 6;
+        assert_eq!(bench.run(&copy), expected);
+        assert_eq!(word(bench.markers, 0), 0);
+        if expected < 0 {
+            let message = bench.last_message();
+            assert!(message.contains("did not flush (BO_SYNC)"), "{message}");
+            bench.new_group();
+        }
+        let ops = [drm_panthor_bo_sync_op {
+            handle: cached,
+            r#type: 0,
+            offset: 64,
+            size: 1,
+        }];
+        let sync = |args: &mut drm_panthor_bo_sync| args.ops = array(&ops);
+        bench
+            .client
+            .try_with(DRM_IOCTL_PANTHOR_BO_SYNC, sync)
+            .unwrap();
+        assert_eq!(
+            (bench.run(&copy), word(bench.markers, 0)),
+            (1, 6),
+            "{}",
+            bench.last_message()
+        );
+    }
 }
