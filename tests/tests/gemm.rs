@@ -469,3 +469,55 @@ fn shapes_that_do_not_fit_are_refused() {
     assert_eq!(error, "activations: 31 floats for M = 1, K = 32");
     assert!(engine.multiply(&weights, &[], 0).is_err());
 }
+
+/// The largest matrix of SmolLM2-135M: 49,152 × 576, on a GPU so slow that it takes minutes of simulated time.
+#[test]
+fn the_largest_product_of_a_model_on_a_slow_gpu() {
+    let (device, sim) = open("gpu_mhz=0.2");
+    let mut engine = Engine::open(&device).unwrap();
+    let (m, n, k) = (32, 49_152, 576);
+    let w = synthetic_matrix(Format::Q8_0, n, k, 1, Spread::Normal).unwrap();
+    let x = synthetic_activations(m, k, 1, Spread::Normal);
+    let weights = engine.upload("token_embd.weight", &w.as_matrix()).unwrap();
+    let begin = std::time::Instant::now();
+    let result = engine.multiply(&weights, &x, m);
+    let result = result.unwrap_or_else(|e| panic!("{e}\n{}", sim.messages().join("\n")));
+    println!(
+        "{} jobs, {:?} simulated, {:?} of ours",
+        result.jobs,
+        result.elapsed,
+        begin.elapsed()
+    );
+    assert!(
+        result.jobs > 10 && sim.messages().is_empty(),
+        "{:?}",
+        sim.messages()
+    );
+    // Some rows stand for all.
+    let q = result.quantised.as_ref().unwrap();
+    for row in (0..n).step_by(4_801) {
+        let bytes = w.as_matrix().row(row).to_vec();
+        let one = Matrix::new(Format::Q8_0, 1, k, &bytes).unwrap();
+        for (token, expected) in product(&one, q, m).into_iter().enumerate() {
+            assert!(
+                same(result.y[token * n + row], expected),
+                "Y[{token}][{row}]"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_long_row_at_sixty_four_tokens() {
+    let (device, _sim) = open("");
+    let mut engine = Engine::open(&device).unwrap();
+    let begin = std::time::Instant::now();
+    run(
+        &mut engine,
+        Format::Q4_0,
+        [64, 577, 4096],
+        1,
+        Spread::Normal,
+    );
+    println!("{:?} of ours, rate {:?}", begin.elapsed(), engine.rate());
+}
