@@ -1,16 +1,17 @@
 //! Products through the whole engine on a transport, checked bit for bit against the arithmetic that the layouts fix.
 //!
-//! The check here is written from the description of the arithmetic alone, on the GPU's own quantised activations; the
-//! quantisation itself is checked beside it.
+//! Two checks: the engine's verdict (integer reference, f64 reference), and a second one in this file, written from the
+//! description of the arithmetic alone, so that the engine does not judge itself only.
 
 use std::sync::Arc;
 
 use half::f16;
-use panthor_engine::gemm::{Engine, Product, Quantised};
+use panthor_engine::gemm::{Engine, Product};
 use panthor_engine::quant::{
     Format, Matrix, Scale, Spread, int_block, random_blocks, synthetic_activations,
     synthetic_matrix,
 };
+use panthor_engine::reference::{QuantisedActivations, verify};
 use panthor_sim::kmd::{Device as SimDevice, Sim};
 use panthor_uapi::{Device, SharedTransport};
 
@@ -27,9 +28,9 @@ fn open(options: &str) -> (Device, Arc<SimDevice>) {
 }
 
 /// The product of the GPU's quantised activations with the weights, in the kernels' order of additions.
-fn product(w: &Matrix<'_>, q: &Quantised, m: usize) -> Vec<f32> {
-    let l = &q.layout;
-    let byte = |at: u64| q.bytes[at as usize];
+fn product(w: &Matrix<'_>, q: &QuantisedActivations, m: usize) -> Vec<f32> {
+    let l = q.layout();
+    let byte = |at: u64| q.bytes()[at as usize];
     let half = |at: u64| u16::from_le_bytes([byte(at), byte(at + 1)]);
     let mut y = Vec::new();
     for token in 0..m {
@@ -90,9 +91,9 @@ fn float_product(w: &Matrix<'_>, x: &[f32], m: usize) -> Vec<f32> {
 }
 
 /// How many of the GPU's int8 activations differ from rounding `x / scale` exactly. None may.
-fn wrong_quants(q: &Quantised, x: &[f32], m: usize, k: usize) -> usize {
-    let l = &q.layout;
-    let byte = |at: u64| q.bytes[at as usize];
+fn wrong_quants(q: &QuantisedActivations, x: &[f32], m: usize, k: usize) -> usize {
+    let l = q.layout();
+    let byte = |at: u64| q.bytes()[at as usize];
     let half = |at: u64| u16::from_le_bytes([byte(at), byte(at + 1)]);
     let mut wrong = 0;
     for token in 0..m {
@@ -136,7 +137,14 @@ fn same(a: f32, b: f32) -> bool {
     a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
 }
 
+/// The engine's own verdict, and the arithmetic above.
 fn check(w: &Matrix<'_>, x: &[f32], m: usize, result: &Product, what: &str) {
+    let verdict = verify(w, x, m, result.quantised.as_ref(), &result.y, w.n()).unwrap();
+    assert!(
+        verdict.ok && verdict.exact,
+        "{what}: {}",
+        verdict.complaint()
+    );
     let expected = match &result.quantised {
         Some(q) => {
             assert_eq!(wrong_quants(q, x, m, w.k()), 0, "{what}: activations");

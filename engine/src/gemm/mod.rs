@@ -13,10 +13,11 @@ pub mod plan;
 mod run;
 
 pub use device::Engine;
-pub use run::{Product, Quantised};
+pub use run::Product;
 
 use crate::kernel::KernelError;
 use crate::memory::{Buffer, MemoryError};
+use crate::reference::ActivationError;
 use crate::repack::{LayoutError, RepackError, WeightLayout};
 use crate::stream::StreamError;
 
@@ -59,6 +60,9 @@ pub enum EngineError {
     /// The weights are not what their layout says.
     #[error(transparent)]
     Repack(#[from] RepackError),
+    /// What came back are no activations.
+    #[error(transparent)]
+    Reference(#[from] ActivationError),
     /// The activations are not M × K.
     #[error("activations: {found} floats for M = {m}, K = {k}")]
     Activations {

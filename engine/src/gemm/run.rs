@@ -14,6 +14,7 @@ use super::plan::{Costs, MAX_TILES, Piece, Plan, Step, task_increment};
 use super::{EngineError, Weights};
 use crate::kernel::{GemmClass, Uniform};
 use crate::memory::Buffer;
+use crate::reference::QuantisedActivations;
 use crate::repack::{ActivationLayout, OutputLayout};
 use crate::stream::{After, Dispatch, SIZE_WORDS, StreamBuilder};
 
@@ -52,16 +53,7 @@ pub struct Product {
     /// From the first submission to the last job's end, by the transport's clock.
     pub elapsed: Duration,
     /// The GPU's quantised activations; `None` for F16 and F32 weights.
-    pub quantised: Option<Quantised>,
-}
-
-/// Quantised activations as the GPU left them.
-#[derive(Debug, Clone)]
-pub struct Quantised {
-    /// Where everything lies in `bytes`.
-    pub layout: ActivationLayout,
-    /// The int8 plane, the scale and sum plane, the token factors.
-    pub bytes: Vec<u8>,
+    pub quantised: Option<QuantisedActivations>,
 }
 
 /// A product under way.
@@ -490,7 +482,7 @@ impl Engine {
                 buffer.fetch(0, layout.total_bytes())?;
                 buffer.read(0, &mut bytes);
                 self.pool.give_back(buffer);
-                Some(Quantised { layout, bytes })
+                Some(QuantisedActivations::from_bytes(layout, bytes)?)
             }
             None => None,
         };
