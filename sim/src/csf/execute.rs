@@ -775,7 +775,7 @@ impl Queue {
             }
             Work::Sync(op) => {
                 port.set_view(view);
-                let status = op.address + if op.wide { 8 } else { 4 };
+                let status = op.address.wrapping_add(if op.wide { 8 } else { 4 });
                 if op.wide {
                     let data = op.data;
                     port.atomic64(op.address, &mut |old| {
@@ -822,12 +822,12 @@ impl Queue {
         let (value, status) = if wait.wide {
             (
                 u64::from_le_bytes(port.load(wait.address)?),
-                wait.address + 8,
+                wait.address.wrapping_add(8),
             )
         } else {
             (
                 u32::from_le_bytes(port.load(wait.address)?).into(),
-                wait.address + 4,
+                wait.address.wrapping_add(4),
             )
         };
         let met = match wait.condition {

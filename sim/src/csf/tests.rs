@@ -1,4 +1,5 @@
-use mali_isa::csf::assemble_program;
+use mali_isa::csf::{Kind, TABLE, assemble_program};
+use proptest::prelude::*;
 
 use super::*;
 use crate::cost::{JobUsage, Usage};
@@ -1013,4 +1014,66 @@ fn a_flush_is_skipped_if_one_was_done_since() {
     let mut m = machine();
     assert!(matches!(m.run_text(&body(0)).1, Stop::Idle));
     assert_eq!(m.host(DATA), 1);
+}
+
+/// A word of a known opcode whose fields are mostly valid.
+fn some_word(index: usize, random: u64, valid: bool) -> u64 {
+    let op = &TABLE[index % TABLE.len()];
+    op.fields
+        .iter()
+        .fold(u64::from(op.opcode) << 56, |word, f| {
+            let bits = (random >> f.start) & f.value_mask();
+            let value = match f.kind {
+                // Few registers, so that some are defined.
+                Kind::Reg32 if valid => bits % 8,
+                Kind::Reg64 if valid => (bits % 8) & !1,
+                Kind::Enum(names) if valid => names[bits as usize % names.len()].1,
+                _ => bits,
+            };
+            word | value << f.start
+        })
+}
+
+proptest! {
+    /// Whatever the words, a queue stops with a reason; it neither panics nor runs on for ever.
+    #[test]
+    fn any_stream_ends_with_a_reason(
+        words in proptest::collection::vec((any::<usize>(), any::<u64>(), 0u8..10), 1..40),
+        registers in proptest::collection::vec(prop_oneof![Just(0u64), Just(DATA), Just(STREAM), any::<u64>()], 4),
+    ) {
+        let mut m = machine();
+        let mut queue = Queue::new(0, 0);
+        for (i, value) in registers.iter().enumerate() {
+            queue.set_register(2 * i as u8, *value as u32);
+            queue.set_register(2 * i as u8 + 1, (*value >> 32) as u32);
+        }
+        for (i, (index, random, luck)) in words.iter().enumerate() {
+            let word = if *luck == 0 { *random } else { some_word(*index, *random, *luck < 9) };
+            m.space.write(STREAM + 8 * i as u64, &word.to_le_bytes()).unwrap();
+        }
+        let size = 8 * words.len() as u32;
+        queue.enqueue(&job_words(&JobParams { latest_flush: 0, start: STREAM, size, sync: None }).unwrap());
+        let Machine { space, caches, device, endpoint, .. } = &mut m;
+        let (mut now, mut steps) = (0, 0);
+        loop {
+            let mut env = Env { space: &*space, caches: &*caches, endpoint: &*endpoint, device, now };
+            match queue.run(&mut env, 2000) {
+                Stop::WaitUntil(at) => {
+                    prop_assert!(at > env.now);
+                    now = at;
+                }
+                Stop::Budget => now = env.now,
+                Stop::Fault(fault) => {
+                    prop_assert!(fault.fatal && !fault.to_string().is_empty());
+                    break;
+                }
+                _ => break,
+            }
+            steps += 1;
+            if steps > 20 {
+                // A loop that waits in every round.
+                break;
+            }
+        }
+    }
 }
