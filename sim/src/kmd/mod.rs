@@ -24,6 +24,8 @@
 
 mod bind;
 mod device;
+mod drv_group;
+mod drv_memory;
 pub mod engine;
 mod fence;
 mod gem;
@@ -38,6 +40,7 @@ mod ram;
 mod sched;
 mod submit;
 mod syncobj;
+mod tick;
 mod user;
 mod vm;
 mod world;
