@@ -3,6 +3,7 @@
 //! - [`gguf`]: model files, read without trust. [`quant`]: block formats. [`repack`]: the weight layout.
 //! - [`reference`]: the integer reference in plain Rust that the GPU's result must equal bit for bit.
 //! - [`kernel`]: shader kernels, written with a typed builder over `mali_isa`.
+//! - [`replay`]: recorded jobs with their answers.
 //! - [`memory`]: GPU addresses and buffer objects. [`stream`]: command streams. [`gemm`]: products, cut into jobs.
 
 pub mod gemm;
@@ -12,4 +13,5 @@ pub mod memory;
 pub mod quant;
 pub mod reference;
 pub mod repack;
+pub mod replay;
 pub mod stream;

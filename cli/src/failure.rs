@@ -1,0 +1,50 @@
+//! How a command can end other than well, and with which exit code.
+
+use std::fmt;
+
+/// The documented exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Everything right.
+    Right = 0,
+    /// A result is wrong.
+    Wrong = 1,
+    /// The command line is wrong (clap's own code too).
+    Usage = 2,
+    /// No device, or no permission to use it.
+    NoDevice = 3,
+    /// A hang was met and repaired.
+    Repaired = 4,
+    /// A hang was met and not repaired.
+    NotRepaired = 5,
+    /// A model or input file is bad.
+    BadFile = 6,
+}
+
+/// An error for a person: one line that says what happened, to what, and what to do next.
+#[derive(Debug)]
+pub struct Failure {
+    /// The exit code.
+    pub exit: Exit,
+    message: String,
+}
+
+impl Failure {
+    /// A failure with its line.
+    pub fn new(exit: Exit, message: impl fmt::Display) -> Self {
+        // One line, whatever a library put into its message.
+        let message = message
+            .to_string()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        Self { exit, message }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
