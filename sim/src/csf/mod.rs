@@ -31,6 +31,7 @@
 //! - after a recoverable fault, jobs are dropped until ERROR_BARRIER;
 //! - cycles of instructions, memory accesses and flushes are round assumptions.
 
+mod background;
 mod device;
 mod exception;
 mod execute;
@@ -43,8 +44,9 @@ mod scoreboard;
 #[cfg(test)]
 mod tests;
 
+pub use background::{FLUSH_CYCLES, MEMORY_CYCLES};
 pub use device::{ComputeEndpoint, Device, Event, JobError, JobRecord};
 pub use exception::{Cause, Exception, Fault};
-pub use execute::{FLUSH_CYCLES, JOB_CYCLES, MEMORY_CYCLES};
+pub use execute::JOB_CYCLES;
 pub use job::{JobParams, job_words};
 pub use queue::{CALL_DEPTH, Env, INSTR_CYCLES, Queue, RUNAWAY_INSTRUCTIONS, Stop, SyncWait};

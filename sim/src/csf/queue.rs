@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use mali_isa::csf::{Condition, INSTR_BYTES, Instr, Reg32};
 
+use super::background::Deferred;
 use super::device::{ComputeEndpoint, Device, Event};
 use super::exception::{Cause, Fault};
-use super::execute::Deferred;
 use super::registers::Registers;
 use super::scoreboard::{ALL_ENTRIES, Scoreboard, UNKNOWN_ENTRY};
 use crate::mmu::{AddressSpace, AgentSet, Caches, Knowledge, LscRule, Port, View};
