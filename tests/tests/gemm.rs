@@ -12,6 +12,7 @@ use panthor_engine::quant::{
     synthetic_matrix,
 };
 use panthor_engine::reference::{QuantisedActivations, verify};
+use panthor_sim::fault::Mode;
 use panthor_sim::kmd::{Device as SimDevice, Sim};
 use panthor_uapi::{Device, SharedTransport};
 
@@ -214,6 +215,20 @@ fn every_format_at_ragged_shapes() {
         run(
             &mut engine,
             format,
+            [128, 5, some_k(format)],
+            7,
+            Spread::Normal,
+        );
+        run(
+            &mut engine,
+            format,
+            [512, 2, some_k(format)],
+            8,
+            Spread::Normal,
+        );
+        run(
+            &mut engine,
+            format,
             [2, 5, format.block_elements()],
             9,
             Spread::Normal,
@@ -395,6 +410,38 @@ fn a_failed_job_loses_the_engine_with_its_reason() {
     let second = engine.multiply(&weights, &x, 1).unwrap_err().to_string();
     assert!(first.contains("lost"), "{first}");
     assert_eq!(first, second);
+}
+
+/// A job in the middle of a submission fails: it is that job that the engine names, with its own errno, though the
+/// later jobs of the timeline end well (a fault) or die with it (a hang).
+#[test]
+fn the_job_that_failed_is_named_with_its_errno() {
+    let w = synthetic_matrix(Format::Q4_0, 400, 256, 1, Spread::Normal).unwrap();
+    let x = synthetic_activations(48, 256, 1, Spread::Normal);
+    for (mode, errno) in [
+        (Mode::CsFault { exception: 0x4b }, 22),
+        (Mode::CsInfiniteLoop, 110),
+        (Mode::MmuFault { va: 0x12_3000 }, 22),
+    ] {
+        let (device, sim) = open("gpu_mhz=0.01");
+        let mut engine = Engine::open(&device).unwrap();
+        let weights = engine.upload("w", &w.as_matrix()).unwrap();
+        // The first product sets the rate, the second comes in many jobs.
+        engine.multiply(&weights, &x, 48).unwrap();
+        sim.inject(sim.jobs_started() + 2, mode);
+        let error = engine.multiply(&weights, &x, 48).unwrap_err().to_string();
+        let (jobs, group) = (engine.last_jobs().len(), "group");
+        assert!(jobs >= 5, "{jobs} jobs");
+        let expected = format!(
+            "job 3 of {jobs}: job at point {}",
+            engine.last_jobs()[2].point.value
+        );
+        assert!(error.contains(&expected), "{error}");
+        assert!(
+            error.contains(&format!("errno {errno}")) && error.contains(group),
+            "{error}"
+        );
+    }
 }
 
 #[test]

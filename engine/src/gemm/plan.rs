@@ -280,6 +280,28 @@ mod tests {
     }
 
     #[test]
+    fn a_task_of_a_long_row_stays_below_a_million_cycles() {
+        use crate::kernel::{GemmClass, gemm};
+        let k = 11_008;
+        for class in GemmClass::ALL {
+            let kernel = gemm(class).unwrap();
+            let iterations = match class {
+                GemmClass::Half => k / 8,
+                GemmClass::Single => k / 4,
+                _ => k / 32,
+            };
+            let tasks = u64::from(task_increment(&kernel, iterations, 1_000));
+            let cycles = tasks * kernel.instructions(iterations) * CYCLES_PER_INSTRUCTION;
+            assert!(
+                tasks >= 1 && cycles <= TASK_CYCLES,
+                "{}: {cycles}",
+                kernel.name
+            );
+            assert_eq!(task_increment(&kernel, 1, 3), 3);
+        }
+    }
+
+    #[test]
     fn small_products_are_one_job() {
         let mut plan = Plan::new(1, 1, Some(1), COSTS);
         let steps: Vec<_> = plan.next_job(FIRST_MACS).iter().map(|p| p.step).collect();
