@@ -512,7 +512,7 @@ impl<P: MemoryPort> Worker<'_, P> {
         let index = self.warps[warp].pc as usize;
         let program = &self.setup.program;
         let text = match program.instrs.get(index).and_then(Option::as_ref) {
-            Some(instr) => instr.op.mnemonic().to_string(),
+            Some(instr) => instr.to_string(),
             None => "?".to_string(),
         };
         let pc = program.ops.get(index).map_or(0, |op| op.pc);
