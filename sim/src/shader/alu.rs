@@ -9,7 +9,7 @@
 use mali_isa::valhall::{Clamp, Cond, LaneOp, Mux, Op, ResultType, Round};
 
 use super::float::*;
-use super::program::{Operand, Part, Program, Uop};
+use super::program::{Logic, Operand, Part, Program, Shift, ShiftLogic, Uop};
 use super::warp::{HIGH, LOW, Lanes, RegisterFault, WARP_LANES, WORD, Warp, row};
 
 /// How floating point numbers are treated, from the program descriptor, and the seed of approximations.
@@ -233,7 +233,13 @@ fn put_row(warp: &mut Warp, register: u8, value: Lanes, keep: u32) {
 
 /// Writes a binary32 result: clamped, canonical NaN, converted where the destination is a half.
 #[inline(always)]
-fn put_float(warp: &mut Warp, op: &Uop, mut value: F, mode: FloatMode, partial: Option<u64>) {
+fn put_float(
+    warp: &mut Warp,
+    op: &Uop,
+    mut value: F,
+    mode: FloatMode,
+    partial: Option<u64>,
+) -> bool {
     if op.mods.clamp != Clamp::None {
         for x in &mut value {
             *x = clamp(*x, op.mods.clamp);
@@ -269,6 +275,7 @@ fn put_float(warp: &mut Warp, op: &Uop, mut value: F, mode: FloatMode, partial: 
         }
         _ => put(warp, op, bits, partial),
     }
+    true
 }
 
 /// Packs two halves that are binary16 already, clamped before the packing.
@@ -280,7 +287,7 @@ fn put_halves(
     high: [u32; 16],
     mode: FloatMode,
     partial: Option<u64>,
-) {
+) -> bool {
     let mut out = Lanes::ZERO;
     for i in 0..WARP_LANES {
         out.0[i] = (low[i] & 0xffff) | high[i] << 16;
@@ -293,15 +300,17 @@ fn put_halves(
         out = map1(out, flush16x2);
     }
     put(warp, op, out, partial);
+    true
 }
 
-fn put_wide(warp: &mut Warp, op: &Uop, value: [u64; WARP_LANES]) {
+fn put_wide(warp: &mut Warp, op: &Uop, value: [u64; WARP_LANES]) -> bool {
     let low = Lanes(std::array::from_fn(|i| value[i] as u32));
     let high = Lanes(std::array::from_fn(|i| (value[i] >> 32) as u32));
     put_row(warp, op.dst, low, 0);
     put_row(warp, op.dst + 1, high, 0);
     warp.define(op.dst, WORD);
     warp.define(op.dst + 1, WORD);
+    true
 }
 
 /// Works on the two halves of each lane, widened to `i32`.
@@ -375,7 +384,7 @@ fn compare_packed(cond: Cond, signed: bool, bits: u32, a: Lanes, b: Lanes) -> La
     let mut shift = 0;
     while shift < 32 {
         let widen = |x: u32| {
-            let top = x << (32 - bits - shift);
+            let top = (x << (32 - bits - shift)) & (u32::MAX << (32 - bits));
             if signed {
                 i64::from(top as i32)
             } else {
@@ -449,20 +458,6 @@ fn chain(value: Lanes, accumulator: Lanes, how: Chain, bits: u32) -> Lanes {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Shift {
-    Left,
-    Right,
-    Arithmetic,
-}
-
-#[derive(Clone, Copy)]
-enum Logic {
-    And,
-    Or,
-    Xor,
-}
-
 #[inline(always)]
 fn shift_logic(
     data: Lanes,
@@ -476,6 +471,20 @@ fn shift_logic(
         (Shift::Left, 32) => map2(data, amount, |x, n| x << (n & 31)),
         (Shift::Right, 32) => map2(data, amount, |x, n| x >> (n & 31)),
         (Shift::Arithmetic, 32) => map2(data, amount, |x, n| ((x as i32) >> (n & 31)) as u32),
+        (Shift::RotateLeft, 32) => map2(data, amount, |x, n| x.rotate_left(n & 31)),
+        (Shift::RotateRight, 32) => map2(data, amount, |x, n| x.rotate_right(n & 31)),
+        (Shift::RotateLeft, 16) => by_halves(data, amount, false, |x, n| {
+            i32::from((x as u16).rotate_left(n as u32 & 15))
+        }),
+        (Shift::RotateRight, 16) => by_halves(data, amount, false, |x, n| {
+            i32::from((x as u16).rotate_right(n as u32 & 15))
+        }),
+        (Shift::RotateLeft, _) => by_bytes(data, amount, false, |x, n| {
+            i32::from((x as u8).rotate_left(n as u32 & 7))
+        }),
+        (Shift::RotateRight, _) => by_bytes(data, amount, false, |x, n| {
+            i32::from((x as u8).rotate_right(n as u32 & 7))
+        }),
         (Shift::Left, 16) => by_halves(data, amount, false, |x, n| x << (n & 15)),
         (Shift::Right, 16) => by_halves(data, amount, false, |x, n| x >> (n & 15)),
         (Shift::Arithmetic, 16) => by_halves(data, amount, true, |x, n| x >> (n & 15)),
@@ -503,6 +512,8 @@ fn shift_logic_wide(
             Shift::Left => data[i] << n,
             Shift::Right => data[i] >> n,
             Shift::Arithmetic => ((data[i] as i64) >> n) as u64,
+            Shift::RotateLeft => data[i].rotate_left(n),
+            Shift::RotateRight => data[i].rotate_right(n),
         };
         match logic {
             Logic::And => shifted & with[i],
@@ -564,7 +575,7 @@ macro_rules! on_halves {
             low[i] = f(al[i], bl[i]);
             high[i] = f(ah[i], bh[i]);
         }
-        put_halves($warp, $op, low, high, $mode, $partial);
+        put_halves($warp, $op, low, high, $mode, $partial)
     }};
 }
 
@@ -576,7 +587,7 @@ macro_rules! on_floats {
             let $a = a[i];
             out[i] = $body;
         }
-        put_float($warp, $op, out, $mode, $partial);
+        put_float($warp, $op, out, $mode, $partial)
     }};
     ($warp:ident, $program:ident, $op:ident, $mode:ident, $partial:ident, |$a:ident, $b:ident| $body:expr) => {{
         let a = float($warp, $program, &$op.srcs[0], $mode);
@@ -586,11 +597,11 @@ macro_rules! on_floats {
             let ($a, $b) = (a[i], b[i]);
             out[i] = $body;
         }
-        put_float($warp, $op, out, $mode, $partial);
+        put_float($warp, $op, out, $mode, $partial)
     }};
 }
 
-/// Executes one instruction on the active lanes. `partial` tells what of the result is defined where sources are
+/// Executes one instruction on the active lanes; false if it is not modelled. `partial` tells what of the result is defined where sources are
 /// not wholly (see [`Warp::check`]).
 #[inline(always)]
 pub(super) fn execute(
@@ -599,7 +610,7 @@ pub(super) fn execute(
     op: &Uop,
     mode: FloatMode,
     partial: Option<u64>,
-) -> Result<(), RegisterFault> {
+) -> Result<bool, RegisterFault> {
     match op.op {
         Op::IdpaddV4s8 if !op.mods.saturate => {
             let [a, b, c] = [0, 1, 2].map(|i| *raw(warp, program, op.srcs[i].row));
@@ -652,14 +663,20 @@ pub(super) fn execute(
             // The kill comes first here: sources keep their values, only their definedness goes, and the
             // destination's is set last.
             warp.kill(op.kill);
-            rarer(warp, program, op, mode, partial);
+            return Ok(rarer(warp, program, op, mode, partial));
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 #[inline(always)]
-fn rarer(warp: &mut Warp, program: &Program, op: &Uop, mode: FloatMode, partial: Option<u64>) {
+fn rarer(
+    warp: &mut Warp,
+    program: &Program,
+    op: &Uop,
+    mode: FloatMode,
+    partial: Option<u64>,
+) -> bool {
     use Op::*;
     let mods = &op.mods;
     let a32 = |signed: bool| int(warp, program, &op.srcs[0], signed);
@@ -1104,51 +1121,14 @@ fn rarer(warp: &mut Warp, program: &Program, op: &Uop, mode: FloatMode, partial:
         _ => return shifts(warp, program, op, partial),
     };
     put(warp, op, out, partial);
+    true
 }
 
 /// The shift and logic family.
 #[inline(always)]
-fn shifts(warp: &mut Warp, program: &Program, op: &Uop, partial: Option<u64>) {
-    use Op::*;
-    let (shift, logic, bits) = match op.op {
-        LshiftAndI32 => (Shift::Left, Logic::And, 32),
-        LshiftOrI32 => (Shift::Left, Logic::Or, 32),
-        LshiftXorI32 => (Shift::Left, Logic::Xor, 32),
-        RshiftAndI32 => (Shift::Right, Logic::And, 32),
-        RshiftOrI32 => (Shift::Right, Logic::Or, 32),
-        RshiftXorI32 => (Shift::Right, Logic::Xor, 32),
-        ArshiftAndI32 => (Shift::Arithmetic, Logic::And, 32),
-        ArshiftOrI32 => (Shift::Arithmetic, Logic::Or, 32),
-        ArshiftXorI32 => (Shift::Arithmetic, Logic::Xor, 32),
-        LshiftAndV2i16 => (Shift::Left, Logic::And, 16),
-        LshiftOrV2i16 => (Shift::Left, Logic::Or, 16),
-        LshiftXorV2i16 => (Shift::Left, Logic::Xor, 16),
-        RshiftAndV2i16 => (Shift::Right, Logic::And, 16),
-        RshiftOrV2i16 => (Shift::Right, Logic::Or, 16),
-        RshiftXorV2i16 => (Shift::Right, Logic::Xor, 16),
-        ArshiftAndV2i16 => (Shift::Arithmetic, Logic::And, 16),
-        ArshiftOrV2i16 => (Shift::Arithmetic, Logic::Or, 16),
-        ArshiftXorV2i16 => (Shift::Arithmetic, Logic::Xor, 16),
-        LshiftAndV4i8 => (Shift::Left, Logic::And, 8),
-        LshiftOrV4i8 => (Shift::Left, Logic::Or, 8),
-        LshiftXorV4i8 => (Shift::Left, Logic::Xor, 8),
-        RshiftAndV4i8 => (Shift::Right, Logic::And, 8),
-        RshiftOrV4i8 => (Shift::Right, Logic::Or, 8),
-        RshiftXorV4i8 => (Shift::Right, Logic::Xor, 8),
-        ArshiftAndV4i8 => (Shift::Arithmetic, Logic::And, 8),
-        ArshiftOrV4i8 => (Shift::Arithmetic, Logic::Or, 8),
-        ArshiftXorV4i8 => (Shift::Arithmetic, Logic::Xor, 8),
-        LshiftAndI64 => (Shift::Left, Logic::And, 64),
-        LshiftOrI64 => (Shift::Left, Logic::Or, 64),
-        LshiftXorI64 => (Shift::Left, Logic::Xor, 64),
-        RshiftAndI64 => (Shift::Right, Logic::And, 64),
-        RshiftOrI64 => (Shift::Right, Logic::Or, 64),
-        RshiftXorI64 => (Shift::Right, Logic::Xor, 64),
-        ArshiftAndI64 => (Shift::Arithmetic, Logic::And, 64),
-        ArshiftOrI64 => (Shift::Arithmetic, Logic::Or, 64),
-        ArshiftXorI64 => (Shift::Arithmetic, Logic::Xor, 64),
-        // Lowering refuses everything else.
-        _ => return,
+fn shifts(warp: &mut Warp, program: &Program, op: &Uop, partial: Option<u64>) -> bool {
+    let Some(ShiftLogic { shift, logic, bits }) = op.shift else {
+        return false;
     };
     let amount = int(warp, program, &op.srcs[1], false);
     let flip = op.srcs[2].not;
@@ -1156,7 +1136,7 @@ fn shifts(warp: &mut Warp, program: &Program, op: &Uop, partial: Option<u64>) {
         let [data, with] = [0, 2].map(|i| wide(warp, program, &op.srcs[i], false));
         let with = if flip { with.map(|x| !x) } else { with };
         let out = shift_logic_wide(data, amount, with, shift, logic);
-        return put_wide(
+        put_wide(
             warp,
             op,
             if op.mods.not_result {
@@ -1165,6 +1145,7 @@ fn shifts(warp: &mut Warp, program: &Program, op: &Uop, partial: Option<u64>) {
                 out
             },
         );
+        return true;
     }
     let data = int(warp, program, &op.srcs[0], false);
     let with = int(warp, program, &op.srcs[2], false);
@@ -1180,6 +1161,7 @@ fn shifts(warp: &mut Warp, program: &Program, op: &Uop, partial: Option<u64>) {
         },
         partial,
     );
+    true
 }
 
 /// Elements whose sign bit is set, as all ones.

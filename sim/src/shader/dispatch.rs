@@ -158,6 +158,7 @@ impl ShaderCores {
             task += self.core_ids.len() as u64;
         }
         usage.counts = worker.messages.counts;
+        usage.warps = worker.wls_turn * setup.warps as u64;
         Ok((usage, largest))
     }
 }
@@ -585,8 +586,14 @@ impl<P: MemoryPort> Worker<'_, P> {
             }
             let mut taken = 0;
             match op.class {
-                Class::Alu => alu::execute(warp, program, op, mode, partial)
-                    .map_err(|fault| register_fault(fault, setup.preload))?,
+                Class::Alu => match alu::execute(warp, program, op, mode, partial) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        let what = op.op.mnemonic().to_string();
+                        return Err(Stop::new(FaultKind::NotModelled { what }));
+                    }
+                    Err(fault) => return Err(register_fault(fault, setup.preload)),
+                },
                 Class::Nop => {}
                 Class::Branch => {
                     taken = branch(warp, program, op);

@@ -7,6 +7,9 @@ use mali_isa::valhall::{Clamp, Cond, Round};
 /// The canonical NaN of binary32.
 pub(super) const NAN32: u32 = 0x7fc0_0000;
 
+/// The canonical NaN of binary16.
+pub(super) const NAN16: u32 = 0x7e00;
+
 /// binary16 to binary32, exact. NaN payloads move to the top of the wider payload.
 #[inline(always)]
 pub(super) fn f16_to_f32(half: u32) -> f32 {
@@ -23,7 +26,7 @@ pub(super) fn f16_to_f32(half: u32) -> f32 {
     f32::from_bits(sign | bits)
 }
 
-/// binary32 to binary16, round to nearest even. NaN becomes a quiet NaN.
+/// binary32 to binary16, round to nearest even. NaN becomes the canonical NaN.
 #[inline(always)]
 pub(super) fn f32_to_f16(value: f32) -> u32 {
     let bits = value.to_bits();
@@ -49,12 +52,12 @@ pub(super) fn f32_to_f16(value: f32) -> u32 {
     } else {
         finite
     };
-    let result = if magnitude > 0x7f80_0000 {
-        0x7e00
+    let result = sign | (finite & 0xffff);
+    if magnitude > 0x7f80_0000 {
+        NAN16
     } else {
-        finite
-    };
-    sign | (result & 0xffff)
+        result
+    }
 }
 
 /// binary32 to binary16 in any rounding mode.

@@ -16,6 +16,8 @@ mod fault;
 mod float;
 mod message;
 mod program;
+#[cfg(test)]
+mod tests;
 mod usage;
 mod warp;
 

@@ -98,6 +98,62 @@ pub(super) enum Charge {
     Barrier,
 }
 
+/// What the shift family does first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shift {
+    Left,
+    Right,
+    Arithmetic,
+    RotateLeft,
+    RotateRight,
+}
+
+/// What the shift family does with the shifted value and the third source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Logic {
+    And,
+    Or,
+    Xor,
+}
+
+/// An operation of the shift family on elements of `bits` bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ShiftLogic {
+    pub shift: Shift,
+    pub logic: Logic,
+    pub bits: u32,
+}
+
+impl ShiftLogic {
+    /// The operation that a mnemonic like `LSHIFT_AND.v2i16` names, if it is one of the family.
+    fn of(mnemonic: &str) -> Option<ShiftLogic> {
+        let (name, kind) = mnemonic.split_once('.')?;
+        let (shift, logic) = name.split_once('_')?;
+        let shift = match shift {
+            "LSHIFT" => Shift::Left,
+            "RSHIFT" => Shift::Right,
+            "ARSHIFT" => Shift::Arithmetic,
+            "LROT" => Shift::RotateLeft,
+            "RROT" => Shift::RotateRight,
+            _ => return None,
+        };
+        let logic = match logic {
+            "AND" => Logic::And,
+            "OR" => Logic::Or,
+            "XOR" => Logic::Xor,
+            _ => return None,
+        };
+        let bits = match kind {
+            "i64" => 64,
+            "i32" => 32,
+            "v2i16" => 16,
+            "v4i8" => 8,
+            _ => return None,
+        };
+        Some(ShiftLogic { shift, logic, bits })
+    }
+}
+
 /// One decoded instruction.
 #[derive(Clone, Debug)]
 pub(super) struct Uop {
@@ -131,6 +187,8 @@ pub(super) struct Uop {
     pub staging_out: Staging,
     /// Bytes of memory per lane, of a load, store or atomic.
     pub bytes: u8,
+    /// The operation, if it is of the shift family.
+    pub shift: Option<ShiftLogic>,
     elements: Elements,
 }
 
@@ -400,6 +458,7 @@ impl Lowering<'_> {
             )));
         }
         uop.elements = elements(instr.op);
+        uop.shift = ShiftLogic::of(info.mnemonic);
         for (i, info) in info.srcs.iter().enumerate() {
             let shape = shape(&instr, i, info.size);
             uop.srcs[i] = self.operand(&instr.srcs[i], shape, pc, &mut uop)?;
@@ -686,6 +745,7 @@ fn blank(pc: u64, op: Op) -> Uop {
         staging: Staging { reg: 0, count: 0 },
         staging_out: Staging { reg: 0, count: 0 },
         bytes: 0,
+        shift: None,
         elements: Elements::One,
     }
 }
@@ -765,9 +825,6 @@ fn refuse(instr: &Instr) -> Result<(), Trap> {
         | Op::Kaboom => return no(name.to_string()),
         _ => {}
     }
-    if name.starts_with("LROT_") || name.starts_with("RROT_") {
-        return no(name.to_string());
-    }
     if mods.frexp == mali_isa::valhall::Frexp::Sqrt {
         return no(format!("{name}.sqrt"));
     }
@@ -814,6 +871,9 @@ fn refuse(instr: &Instr) -> Result<(), Trap> {
     if matches!(mods.combine, Combine::And | Combine::LowBits) {
         return no(format!("{name} with condition .{}", mods.combine));
     }
+    if name.starts_with("ARSHIFT_") && instr.srcs[0].swizzle != Swizzle::None {
+        return no(format!("{name} with a widened source"));
+    }
     if mods.conservative {
         return no(format!("{name}.conservative"));
     }
@@ -839,7 +899,7 @@ fn writes_halves(op: Op) -> bool {
             op,
             Op::FaddF32 | Op::FmaF32 | Op::FminF32 | Op::FmaxF32 | Op::FaddImmF32
         )
-        || (name.ends_with(".i32") && (name.contains("SHIFT_") || name.starts_with("MUX")))
+        || (name.ends_with(".i32") && (ShiftLogic::of(name).is_some() || name.starts_with("MUX")))
 }
 
 /// On what elements an operation works independently.
@@ -864,7 +924,7 @@ fn elements(op: Op) -> Elements {
 /// How source `i` is laid out.
 fn shape(instr: &Instr, i: usize, size: u8) -> Shape {
     let name = instr.op.mnemonic();
-    let shift_amount = i == 1 && name.contains("SHIFT_");
+    let shift_amount = i == 1 && ShiftLogic::of(name).is_some();
     match instr.op {
         Op::IdpaddV4s8 | Op::IdpaddV4u8 | Op::V2f32ToV2f16 => Shape::Scalar32,
         Op::MkvecV2i16 => Shape::OneHalf,

@@ -1,7 +1,10 @@
-//! What a job used: instructions per unit, cache lines, and the cycles that follow from v10's rates.
+//! What a job used: instructions per unit and cache lines, and the units' rates. The cycles that follow are
+//! [`crate::cost`]'s.
+
+use crate::cost;
 
 /// Warp instructions that the fused multiply-add units of one core take per cycle: 64 lanes of 16.
-/// (Mesa, panfrost/compiler/pan_model.c, G610: fma 64; measured on RK3588, see `mali-g610` rates.)
+/// (Mesa, panfrost/compiler/pan_model.c, G610: fma 64; Arm's libGPUInfo; clpeak on an RK3588.)
 pub const FMA_PER_CYCLE: u64 = 4;
 /// Warp instructions that the conversion units of one core take per cycle. (Mesa, pan_model.c, G610: cvt 64.)
 pub const CVT_PER_CYCLE: u64 = 4;
@@ -35,18 +38,22 @@ pub struct UnitCounts {
 }
 
 impl UnitCounts {
-    /// Cycles of one core when its units overlap perfectly: the busiest unit's.
-    pub fn cycles(&self) -> u64 {
-        self.fma
-            .div_ceil(FMA_PER_CYCLE)
-            .max(self.cvt.div_ceil(CVT_PER_CYCLE))
-            .max(self.sfu.div_ceil(SFU_PER_CYCLE))
-            .max(self.ls_lines.div_ceil(LINES_PER_CYCLE))
+    /// The same for the cycle accounting, of a core that ran `warps` warps.
+    pub fn cost(&self, warps: u64) -> cost::Usage {
+        cost::Usage {
+            fma: self.fma,
+            cvt: self.cvt,
+            sfu: self.sfu,
+            ls: self.ls,
+            ls_lines: self.ls_lines,
+            other: self.barriers,
+            warps,
+        }
     }
 
-    /// Cycles of one core if each processing unit issued one instruction per cycle, to whatever unit.
-    pub fn issue_cycles(&self) -> u64 {
-        (self.fma + self.cvt + 4 * self.sfu + 4 * self.ls_lines).div_ceil(4)
+    /// Cycles of one core by [`cost::Usage::cycles`].
+    pub fn cycles(&self) -> u64 {
+        self.cost(0).cycles()
     }
 
     /// Adds another count.
@@ -83,6 +90,8 @@ pub struct CoreUsage {
     pub counts: UnitCounts,
     /// Tasks that it was given.
     pub tasks: u64,
+    /// Warps that it ran.
+    pub warps: u64,
 }
 
 /// What a job used.
@@ -125,8 +134,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_busiest_unit_decides() {
+    fn counts_add_up_and_the_busiest_core_decides() {
         let counts = UnitCounts {
+            instructions: 16,
             fma: 9,
             cvt: 4,
             sfu: 2,
@@ -134,20 +144,20 @@ mod tests {
             ls_lines: 3,
             ..UnitCounts::default()
         };
-        assert_eq!(counts.cycles(), 3);
-        assert_eq!(UnitCounts { sfu: 5, ..counts }.cycles(), 5);
-        assert_eq!(counts.issue_cycles(), (9 + 4 + 8 + 12u64).div_ceil(4));
+        let busy = UnitCounts { fma: 400, ..counts };
+        assert_eq!(busy.since(&counts).fma, 391);
+        assert_eq!(busy.cycles(), 100);
+        let core = |counts| CoreUsage {
+            counts,
+            tasks: 1,
+            warps: 2,
+        };
         let usage = Usage {
-            cores: vec![
-                CoreUsage { counts, tasks: 1 },
-                CoreUsage {
-                    counts: UnitCounts { fma: 400, ..counts },
-                    tasks: 2,
-                },
-            ],
+            cores: vec![core(counts), core(busy)],
             ..Usage::default()
         };
         assert_eq!(usage.cycles(), 100);
         assert_eq!(usage.total().fma, 409);
+        assert_eq!(usage.total().ls_lines, 6);
     }
 }
