@@ -13,7 +13,8 @@ Exit codes:
   3  no device, or no permission to use it
   4  a hang was met and repaired
   5  a hang was met and not repaired
-  6  a model or input file is bad";
+  6  a model or input file is bad
+  130  interrupted; the device was left clean";
 
 /// Runs, checks and watches quantised matrix products on a Mali-G610 through the panthor driver, without Mesa.
 #[derive(Debug, Parser)]

@@ -1,5 +1,6 @@
 //! `--device`: which device is meant, and opening it.
 
+use panthor_sim::kmd::Monitor;
 use panthor_sim::{Options, Sim};
 use panthor_uapi::discover::{self, NodeState};
 use panthor_uapi::{Device, KernelTransport};
@@ -11,8 +12,8 @@ use crate::failure::{Exit, Failure};
 pub struct Opened {
     /// The device.
     pub device: Device,
-    /// The simulator's options, where it is one.
-    pub simulator: Option<Options>,
+    /// A view of the simulated GPU, where the device is simulated.
+    pub monitor: Option<Monitor>,
 }
 
 /// Opens what `--device` names. `auto` says on standard error which device it chose and why.
@@ -50,17 +51,16 @@ fn hardware(path: &Path) -> Result<Opened, Failure> {
         .map_err(|e| Failure::new(Exit::NoDevice, e))?;
     Ok(Opened {
         device,
-        simulator: None,
+        monitor: None,
     })
 }
 
 fn simulator(spec: &str) -> Result<Opened, Failure> {
     let options: Options = spec.parse().map_err(|e| Failure::new(Exit::Usage, e))?;
-    let (transport, _) =
-        Sim::device(options.clone()).map_err(|e| Failure::new(Exit::NoDevice, e))?;
+    let (transport, monitor) = Sim::device(options).map_err(|e| Failure::new(Exit::NoDevice, e))?;
     let device = Device::open(transport, spec).map_err(|e| Failure::new(Exit::NoDevice, e))?;
     Ok(Opened {
         device,
-        simulator: Some(options),
+        monitor: Some(monitor),
     })
 }

@@ -15,11 +15,14 @@ pub enum Exit {
     /// No device, or no permission to use it.
     NoDevice = 3,
     /// A hang was met and repaired.
+    #[expect(dead_code, reason = "documented now; repairs come with the watchdog")]
     Repaired = 4,
     /// A hang was met and not repaired.
     NotRepaired = 5,
     /// A model or input file is bad.
     BadFile = 6,
+    /// Interrupted by SIGINT or SIGTERM (128 + 2, as shells count).
+    Interrupted = 130,
 }
 
 /// An error for a person: one line that says what happened, to what, and what to do next.

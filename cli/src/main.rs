@@ -5,17 +5,21 @@
 mod args;
 mod device;
 mod failure;
+mod gemm;
 mod info;
 mod isa;
 mod output;
 mod replay;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::{CommandFactory, Parser};
 
 use args::{Cli, Command};
 use failure::{Exit, Failure};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -32,6 +36,9 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<Exit, Failure> {
     match &cli.command {
+        Command::Gemm(args) => {
+            gemm::run(&device::open(&cli.device)?, args, cli.json, &interrupt()?)
+        }
         Command::Info => info::run(&device::open(&cli.device)?, cli.json),
         Command::Replay(args) => replay::run(&device::open(&cli.device)?, args, cli.json),
         Command::Disasm(args) => isa::disasm(args),
@@ -49,8 +56,23 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
             .render(&mut std::io::stdout())
             .map(|()| Exit::Right)
             .map_err(|e| Failure::new(Exit::Usage, format_args!("standard output: {e}"))),
-        _ => todo!(),
     }
+}
+
+/// A flag that SIGINT and SIGTERM set, so that work in flight ends in order; a second one ends the program at once (the
+/// kernel then kills what is left of its jobs).
+fn interrupt() -> Result<Arc<AtomicBool>, Failure> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(
+            signal,
+            Exit::Interrupted as i32,
+            flag.clone(),
+        )
+        .and_then(|_| signal_hook::flag::register(signal, flag.clone()))
+        .map_err(|e| Failure::new(Exit::Usage, format_args!("signal handler: {e}")))?;
+    }
+    Ok(flag)
 }
 
 fn start_logger(verbose: u8) {

@@ -1,6 +1,8 @@
 //! The engine's objects on the device.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use mali_isa::desc::{LocalStorage, RegisterAllocation, ShaderProgram, to_bytes};
@@ -59,6 +61,7 @@ pub struct Engine {
     pub(super) omit: Option<usize>,
     pub(super) markers: Option<Buffer>,
     pub(super) last_jobs: Vec<Job>,
+    pub(super) interrupt: Option<Arc<AtomicBool>>,
 }
 
 /// Bytes between the marker words of two jobs of a submission: a cache line.
@@ -128,6 +131,7 @@ impl Engine {
             omit: None,
             markers: None,
             last_jobs: Vec::new(),
+            interrupt: None,
         })
     }
 
@@ -186,6 +190,11 @@ impl Engine {
         let buffer = self.markers.as_ref()?;
         let offset = address.0.checked_sub(buffer.address().0)?;
         (offset % 8 == 0 && offset < buffer.size()).then(|| buffer.read_u64(offset))
+    }
+
+    /// Once the flag is set, products end with [`EngineError::Interrupted`] before their next submission.
+    pub fn set_interrupt(&mut self, flag: Arc<AtomicBool>) {
+        self.interrupt = Some(flag);
     }
 
     /// The transport's clock.

@@ -93,6 +93,9 @@ pub enum EngineError {
         /// How many are needed.
         needs: u32,
     },
+    /// [`Engine::set_interrupt`]'s flag was set; what was submitted has ended.
+    #[error("interrupted; the jobs that were running have ended")]
+    Interrupted,
     /// A job failed or did not end: the engine accepts no more work. The same reason for ever.
     #[error("the GPU queue is lost: {0}")]
     Lost(String),

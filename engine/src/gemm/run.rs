@@ -1,5 +1,6 @@
 //! Running products: upload, cut, submit, wait, read back.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use panthor_uapi::{GpuVa, QueueSubmit, SyncOp, Syncobj};
@@ -105,7 +106,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::Activations`], [`EngineError::Layout`], [`EngineError::TooLarge`] for shapes;
-    /// [`EngineError::Memory`]; [`EngineError::Driver`]; [`EngineError::Lost`] where a job failed or did not end, and
+    /// [`EngineError::Interrupted`]; [`EngineError::Memory`]; [`EngineError::Driver`]; [`EngineError::Lost`] where a job failed or did not end, and
     /// for every call after that.
     pub fn batch(
         &mut self,
@@ -123,6 +124,14 @@ impl Engine {
             let built = self.build(&mut works, &mut current)?;
             if built.is_empty() {
                 break;
+            }
+            // Between submissions nothing runs: stopping here leaves nothing behind on the GPU.
+            if self
+                .interrupt
+                .as_ref()
+                .is_some_and(|flag| flag.load(Ordering::Relaxed))
+            {
+                return Err(EngineError::Interrupted);
             }
             self.run(&mut works, built)?;
         }
