@@ -4,6 +4,7 @@ mod client;
 mod errno;
 mod fences;
 mod fuzz;
+mod handles;
 mod lifetime;
 mod mali;
 mod memory;
