@@ -11,6 +11,7 @@
 mod builder;
 mod float;
 mod gemm;
+mod ops;
 mod quantise;
 
 pub use builder::{Block, Builder, KernelError, Reg};
