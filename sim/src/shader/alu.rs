@@ -867,24 +867,27 @@ fn rarer(
             let value = compare_packed(mods.cond, signed, 8, a32(signed), b32(signed));
             verdict(chain(value, c32(), how, 8), mods.result, 8)
         }
-        // The high half of a 64-bit comparison; the third source is the low half's verdict.
+        // The order of the first two sources, or where they are equal that of the third against zero: -1, 0 or 1.
+        // `u1` gives it as it is, for the next one of a wider comparison. (Mesa, kraid's ops.rs, `OpICmpMulti`.)
         IcmpMultiU32 | IcmpMultiS32 => {
             let signed = op.op == IcmpMultiS32;
-            let (a, b, low) = (a32(signed), b32(signed), truth(c32(), 32));
-            let equal = compare32(Cond::Eq, signed, a, b);
-            let strict = match mods.cond {
-                Cond::Eq => Lanes::ZERO,
-                Cond::Ne => compare32(Cond::Ne, signed, a, b),
-                Cond::Gt | Cond::Ge => compare32(Cond::Gt, signed, a, b),
-                _ => compare32(Cond::Lt, signed, a, b),
-            };
-            verdict(
-                map3(strict, equal, low, |strict, equal, low| {
-                    strict | (equal & low)
-                }),
-                mods.result,
-                32,
-            )
+            let order = map3(a32(signed), b32(signed), c32(), |a, b, c| {
+                let order = if signed {
+                    (a as i32).cmp(&(b as i32))
+                } else {
+                    a.cmp(&b)
+                };
+                order.then((c as i32).cmp(&0)) as i32 as u32
+            });
+            if mods.result == ResultType::U1 {
+                order
+            } else {
+                verdict(
+                    compare32(mods.cond, true, order, Lanes::ZERO),
+                    mods.result,
+                    32,
+                )
+            }
         }
         FcmpOrF32 | FcmpAndF32 => {
             let how = if op.op == FcmpOrF32 {

@@ -310,18 +310,24 @@ pub(super) fn perturb(result: f32, input: u32, seed: u64) -> f32 {
     if moved.is_normal() { moved } else { result }
 }
 
-/// Reciprocal, correctly rounded.
+/// Reciprocal, correctly rounded. The unit flushes subnormal binary32 numbers on both sides, whatever the program
+/// descriptor says; widened binary16 numbers are never such. (Mesa, kraid's ops.rs, `OpFRcp`.)
 pub(super) fn recip(value: f32) -> f32 {
-    1.0 / value
+    flushed(1.0 / flushed(value))
 }
 
 /// Reciprocal square root, correctly rounded: the binary64 estimate is off by less than 2^-51 of its value, and
-/// no binary32 input has a result that close to a midpoint.
+/// no binary32 input has a result that close to a midpoint. Subnormal inputs are zero (Mesa, kraid's ops.rs, `OpFRsq`).
 pub(super) fn rsqrt(value: f32) -> f32 {
+    let value = flushed(value);
     if value == 0.0 {
         return f32::INFINITY.copysign(value);
     }
     (1.0 / f64::from(value).sqrt()) as f32
+}
+
+fn flushed(value: f32) -> f32 {
+    f32::from_bits(flush32(value.to_bits()))
 }
 
 #[cfg(test)]
