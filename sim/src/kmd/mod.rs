@@ -16,6 +16,10 @@
 //! - A buffer object whose pages cannot be had fails when it is mapped (ENOMEM); 7.x kills the client that touches it.
 //! - The jobs' ring instructions are not in the ring's memory; the engine does what they say.
 //! - `DMA_BUF_IOCTL_SYNC` and buffers of other drivers do not exist.
+//! - The device is never reset and never suspended: CS_UNRECOVERABLE kills its group like every CS_FATAL, no group
+//!   becomes innocent, and caches are not written back by idling. Acknowledgements of the firmware take no time.
+//! - SET_CLIENT_NAME and GEM_CHANGE_HANDLE of newer DRM cores are EINVAL.
+//! - Profiling instructions (`profiling` of sysfs) are never in the ring.
 //!
 //! # Glossary
 //! - **drm_sched**: the kernel's scheduler of GPU jobs: one *entity* per queue, jobs run in order when their

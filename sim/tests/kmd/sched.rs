@@ -408,3 +408,41 @@ fn injected_failures_meet_the_job_that_they_name() {
         assert_eq!(client.group_state(group).0, state, "{mode:?}");
     }
 }
+
+#[test]
+fn clients_in_threads_share_the_device_and_its_clock() {
+    let client = open("sim");
+    let start = client.device.now();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4)
+            .map(|n| {
+                let client = client.again();
+                scope.spawn(move || {
+                    let (group, done) = (client.group(client.vm()), client.syncobj());
+                    for _ in 0..20 {
+                        client.run(group, 0, 0x1000 * (n + 1), &[ms(1)], &[signal(done, 0)]);
+                        client.wait_done(done).unwrap();
+                        assert_eq!(client.status(done), 1);
+                    }
+                    client.close(client.fd);
+                })
+            })
+            .collect();
+        // One that only looks at the clock and sleeps, as a watchdog does.
+        let watcher = scope.spawn(|| {
+            for _ in 0..10 {
+                client.device.sleep_until(client.device.now() + MS);
+            }
+        });
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        watcher.join().unwrap();
+    });
+    let took = client.device.now() - start;
+    assert!(
+        took >= 80 * MS,
+        "80 jobs of a millisecond on shared cores: {took}"
+    );
+    assert_eq!(client.device.live_objects().groups, 0);
+}
