@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use half::f16;
-use panthor_engine::gemm::{Engine, Product};
+use panthor_engine::gemm::{Engine, EngineError, LostCause, Product};
 use panthor_engine::quant::{
     Format, Matrix, Scale, Spread, int_block, random_blocks, synthetic_activations,
     synthetic_matrix,
@@ -429,7 +429,15 @@ fn the_job_that_failed_is_named_with_its_errno() {
         // The first product sets the rate, the second comes in many jobs.
         engine.multiply(&weights, &x, 48).unwrap();
         sim.inject(sim.jobs_started() + 2, mode);
-        let error = engine.multiply(&weights, &x, 48).unwrap_err().to_string();
+        let error = engine.multiply(&weights, &x, 48).unwrap_err();
+        let EngineError::Lost(lost) = &error else {
+            panic!("{error}");
+        };
+        assert_eq!((lost.job, &lost.cause), (3, &LostCause::Failed(errno)));
+        // A recoverable fault leaves the group alive.
+        let dies = !matches!(mode, Mode::CsFault { .. });
+        assert_eq!(lost.group.map(|g| g.is_dead()), Some(dies));
+        let error = error.to_string();
         let (jobs, group) = (engine.last_jobs().len(), "group");
         assert!(jobs >= 5, "{jobs} jobs");
         let expected = format!(

@@ -12,7 +12,7 @@ use panthor_watchdog::{FiniteWait, GpuAddress, Job};
 use super::buffers::Pool;
 use super::plan::Rate;
 use super::run::JOBS_PER_SUBMIT;
-use super::{EngineError, Weights};
+use super::{EngineError, Lost, Weights};
 use crate::kernel::{GemmClass, Kernel, gemm, quantise, row_factor};
 use crate::memory::{Buffer, Memory, Use};
 use crate::quant::Matrix;
@@ -57,7 +57,7 @@ pub struct Engine {
     pub(super) watch: FiniteWait,
     pub(super) next_point: u64,
     pub(super) rate: Rate,
-    pub(super) lost: Option<String>,
+    pub(super) lost: Option<Box<Lost>>,
     pub(super) omit: Option<usize>,
     pub(super) markers: Option<Buffer>,
     pub(super) last_jobs: Vec<Job>,

@@ -51,6 +51,9 @@ pub enum EngineError {
     /// A stream could not be built.
     #[error(transparent)]
     Stream(#[from] StreamError),
+    /// The engine contradicts itself: a bug.
+    #[error("internal error: {0}")]
+    Internal(String),
     /// A descriptor could not be packed.
     #[error("descriptor: {0}")]
     Descriptor(#[from] mali_isa::desc::DescError),
@@ -97,6 +100,58 @@ pub enum EngineError {
     #[error("interrupted; the jobs that were running have ended")]
     Interrupted,
     /// A job failed or did not end: the engine accepts no more work. The same reason for ever.
-    #[error("the GPU queue is lost: {0}")]
-    Lost(String),
+    #[error(transparent)]
+    Lost(#[from] Box<Lost>),
+}
+
+/// How the engine was lost.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the GPU queue is lost: job {job} of {jobs}: job at point {point} {cause}; group {}",
+    state_text(group)
+)]
+pub struct Lost {
+    /// The job's number within its submission, from 1.
+    pub job: usize,
+    /// Jobs of the submission.
+    pub jobs: usize,
+    /// The job's timeline point.
+    pub point: u64,
+    /// What became of the job.
+    pub cause: LostCause,
+    /// The group's state afterwards; `None` where the driver did not tell.
+    pub group: Option<panthor_uapi::GroupState>,
+}
+
+/// What became of the job that lost the engine.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LostCause {
+    /// Its fence did not signal in time.
+    #[error("did not end within {0:?}")]
+    Expired(std::time::Duration),
+    /// Its fence signalled with an error (positive errno): ETIMEDOUT when the driver's timer killed it.
+    #[error("ended with errno {0}")]
+    Failed(i32),
+    /// Its timeline point signalled, its own fence did not.
+    #[error("is pending though its timeline point signalled")]
+    NotItsOwn,
+    /// The device could not be asked.
+    #[error("cannot be asked for: {0}")]
+    Device(panthor_uapi::Error),
+}
+
+impl From<panthor_watchdog::WatchError<panthor_uapi::Error>> for LostCause {
+    fn from(error: panthor_watchdog::WatchError<panthor_uapi::Error>) -> Self {
+        use panthor_watchdog::WatchError;
+        match error {
+            WatchError::Expired { waited, .. } => Self::Expired(waited),
+            WatchError::JobFailed { errno, .. } => Self::Failed(errno),
+            WatchError::NotItsOwn(_) => Self::NotItsOwn,
+            WatchError::Device(error) => Self::Device(error),
+        }
+    }
+}
+
+fn state_text(state: &Option<panthor_uapi::GroupState>) -> String {
+    state.map_or_else(|| "state unknown".to_owned(), |state| state.to_string())
 }

@@ -12,7 +12,7 @@ use panthor_watchdog::{
 use super::device::{Engine, KernelId, Loaded, MARKER_STRIDE};
 use super::fences::EngineFences;
 use super::plan::{Costs, MAX_TILES, Piece, Plan, Step, task_increment};
-use super::{EngineError, Weights};
+use super::{EngineError, Lost, Weights};
 use crate::kernel::{GemmClass, Uniform};
 use crate::memory::Buffer;
 use crate::reference::QuantisedActivations;
@@ -99,7 +99,7 @@ impl Engine {
         let mut products = self.batch(&[(weights, x, m)])?;
         products
             .pop()
-            .ok_or_else(|| EngineError::Lost("no product came back".to_owned()))
+            .ok_or_else(|| EngineError::Internal("no product came back".to_owned()))
     }
 
     /// Many products, their jobs submitted together. Each is (weights, X, M).
@@ -112,8 +112,8 @@ impl Engine {
         &mut self,
         products: &[(&Weights, &[f32], usize)],
     ) -> Result<Vec<Product>, EngineError> {
-        if let Some(reason) = &self.lost {
-            return Err(EngineError::Lost(reason.clone()));
+        if let Some(lost) = &self.lost {
+            return Err(lost.clone().into());
         }
         let mut works = Vec::with_capacity(products.len());
         for (weights, x, m) in products {
@@ -293,15 +293,9 @@ impl Engine {
             }
         }
         let jobs = self.submit(works, &built, &parameters, &statuses)?;
-        let waited = self.wait(works, &built, &jobs, &statuses);
-        if let Err(error) = waited {
-            let state = match self.group.state() {
-                Ok(state) => format!("group {state}"),
-                Err(error) => error.to_string(),
-            };
-            let reason = format!("{error}; {state}");
-            self.lost = Some(reason.clone());
-            return Err(EngineError::Lost(reason));
+        if let Err(lost) = self.wait(works, &built, &jobs, &statuses) {
+            self.lost = Some(lost.clone());
+            return Err(lost.into());
         }
         for status in &statuses {
             status.reset()?;
@@ -375,7 +369,7 @@ impl Engine {
         };
         self.kernels
             .get(&id)
-            .ok_or_else(|| EngineError::Lost(format!("no kernel {id:?}")))
+            .ok_or_else(|| EngineError::Internal(format!("kernel {id:?} is not loaded")))
     }
 
     fn submit(
@@ -448,7 +442,7 @@ impl Engine {
         built: &[Built],
         jobs: &[Job],
         statuses: &[Syncobj],
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), Box<Lost>> {
         let begin = self.now();
         let mut before = begin;
         for (i, (job, built)) in jobs.iter().zip(built).enumerate() {
@@ -459,9 +453,16 @@ impl Engine {
                 timeline: &self.timeline,
                 statuses,
             };
-            self.watch.wait(&fences, job, deadline).map_err(|error| {
-                EngineError::Lost(format!("job {} of {}: {error}", i + 1, jobs.len()))
-            })?;
+            let waited = self.watch.wait(&fences, job, deadline);
+            if let Err(error) = waited {
+                return Err(Box::new(Lost {
+                    job: i + 1,
+                    jobs: jobs.len(),
+                    point: job.point.value,
+                    cause: error.into(),
+                    group: self.group.state().ok(),
+                }));
+            }
             let now = self.now();
             self.rate.update(built.macs, now.saturating_sub(before));
             before = now;
