@@ -106,6 +106,18 @@ pub struct ReplayArgs {
         value_name = "FORMAT"
     )]
     pub quant: String,
+    /// With `--capture`: rows of X.
+    #[arg(long, requires = "capture", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+    pub m: u32,
+    /// With `--capture`: rows of W.
+    #[arg(long, requires = "capture", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    pub n: u32,
+    /// With `--capture`: columns of W.
+    #[arg(long, requires = "capture", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    pub k: u32,
+    /// With `--capture`: seed of weights and activations.
+    #[arg(long, requires = "capture", default_value_t = 1)]
+    pub seed: u64,
 }
 
 /// Which instruction set a word belongs to.

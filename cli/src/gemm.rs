@@ -186,7 +186,7 @@ fn table(rows: &[Row]) -> Result<(), Failure> {
 }
 
 /// Which exit code an engine's error has.
-fn failure(error: EngineError) -> Failure {
+pub fn failure(error: EngineError) -> Failure {
     let exit = match &error {
         EngineError::Lost(_) | EngineError::Driver(panthor_uapi::Error::DeviceLost { .. }) => {
             Exit::NotRepaired

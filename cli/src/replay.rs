@@ -1,11 +1,14 @@
 //! `panthorctl replay`.
 
+use panthor_engine::quant::{Spread, UnknownFormat, synthetic_activations, synthetic_matrix};
+use panthor_engine::replay::capture::{CaptureError, capture};
 use panthor_engine::replay::{self, ReplayError, case::Cases};
 use serde::Serialize;
 
 use crate::args::ReplayArgs;
 use crate::device::Opened;
 use crate::failure::{Exit, Failure};
+use crate::gemm;
 use crate::output::{Progress, print_json, print_table};
 
 /// One case as `--json` shows it.
@@ -16,8 +19,11 @@ struct Row {
     ok: bool,
 }
 
-/// Runs recorded jobs and compares their outputs.
+/// Runs recorded jobs and compares their outputs, or records one.
 pub fn run(opened: &Opened, args: &ReplayArgs, json: bool) -> Result<Exit, Failure> {
+    if args.capture {
+        return record(opened, args);
+    }
     let cases = Cases::open(&args.cases).map_err(failure)?;
     let chosen = match args.case {
         Some(n) if n < cases.len() => n..n + 1,
@@ -56,6 +62,34 @@ pub fn run(opened: &Opened, args: &ReplayArgs, json: bool) -> Result<Exit, Failu
         print_table(&["job", "NMSE", "verdict"], lines.collect())?;
     }
     Ok(if right { Exit::Right } else { Exit::Wrong })
+}
+
+/// Multiplies synthetic weights and writes the job down.
+fn record(opened: &Opened, args: &ReplayArgs) -> Result<Exit, Failure> {
+    let usage = |e: &dyn std::fmt::Display| Failure::new(Exit::Usage, e);
+    let format = args.quant.parse().map_err(|e: UnknownFormat| usage(&e))?;
+    let weights = synthetic_matrix(
+        format,
+        args.n as usize,
+        args.k as usize,
+        args.seed,
+        Spread::Normal,
+    )
+    .map_err(|e| usage(&e))?;
+    let x = synthetic_activations(args.m as usize, args.k as usize, args.seed, Spread::Normal);
+    capture(
+        &opened.device,
+        &weights.as_matrix(),
+        &x,
+        args.m as usize,
+        &args.cases,
+    )
+    .map_err(|error| match error {
+        CaptureError::Replay(error) => failure(error),
+        CaptureError::Engine(error) => gemm::failure(error),
+        CaptureError::TooLarge(_) => usage(&error),
+    })?;
+    Ok(Exit::Right)
 }
 
 fn failure(error: ReplayError) -> Failure {

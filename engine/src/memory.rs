@@ -172,6 +172,16 @@ pub enum Use {
     Markers,
 }
 
+impl Use {
+    fn bind_flags(self) -> VmBindOpFlags {
+        match self {
+            Use::Code => VmBindOpFlags::MAP_READONLY,
+            Use::Data => VmBindOpFlags::MAP_NOEXEC,
+            Use::Markers => VmBindOpFlags::MAP_NOEXEC | VmBindOpFlags::MAP_UNCACHED,
+        }
+    }
+}
+
 struct Shared {
     device: Device,
     vm: Vm,
@@ -245,11 +255,7 @@ impl Memory {
             .map_err(give_back)?;
         bo.set_label(what).map_err(give_back)?;
         let mapping = bo.map().map_err(give_back)?;
-        let bind_flags = match r#use {
-            Use::Code => VmBindOpFlags::MAP_READONLY,
-            Use::Data => VmBindOpFlags::MAP_NOEXEC,
-            Use::Markers => VmBindOpFlags::MAP_NOEXEC | VmBindOpFlags::MAP_UNCACHED,
-        };
+        let bind_flags = r#use.bind_flags();
         shared
             .vm
             .bind(&[BindOp::map(&bo, 0, GpuVa(va.0), bo.size(), bind_flags)])
@@ -261,6 +267,7 @@ impl Memory {
             mapping,
             va,
             size,
+            bind_flags,
             cached,
         })
     }
@@ -275,6 +282,7 @@ pub struct Buffer {
     mapping: Mapping,
     va: GpuAddress,
     size: u64,
+    bind_flags: VmBindOpFlags,
     cached: bool,
 }
 
@@ -289,6 +297,24 @@ impl Buffer {
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
+    }
+
+    /// What it was allocated for.
+    #[must_use]
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// Bytes that are mapped: its size in whole pages.
+    #[must_use]
+    pub fn mapped_size(&self) -> u64 {
+        self.bo.size()
+    }
+
+    /// The flags that it is bound with.
+    #[must_use]
+    pub const fn bind_flags(&self) -> VmBindOpFlags {
+        self.bind_flags
     }
 
     /// Part of it, as jobs name their inputs and outputs.

@@ -11,6 +11,7 @@ use panthor_watchdog::{FiniteWait, GpuAddress, Job};
 
 use super::buffers::Pool;
 use super::plan::Rate;
+use super::record::Recording;
 use super::run::JOBS_PER_SUBMIT;
 use super::{EngineError, Lost, Weights};
 use crate::kernel::{GemmClass, Kernel, gemm, quantise, row_factor};
@@ -49,8 +50,8 @@ pub struct Engine {
     pub(super) pool: Pool,
     pub(super) kernels: HashMap<KernelId, Loaded>,
     // Mapped for the GPU as long as the engine lives.
-    _code: Buffer,
-    _descriptors: Buffer,
+    pub(super) code: Buffer,
+    pub(super) descriptors: Buffer,
     pub(super) storage: GpuAddress,
     pub(super) memory: Memory,
     pub(super) device: Device,
@@ -62,6 +63,7 @@ pub struct Engine {
     pub(super) markers: Option<Buffer>,
     pub(super) last_jobs: Vec<Job>,
     pub(super) interrupt: Option<Arc<AtomicBool>>,
+    pub(super) recordings: Option<Vec<Recording>>,
 }
 
 /// Bytes between the marker words of two jobs of a submission: a cache line.
@@ -119,8 +121,8 @@ impl Engine {
             statuses: Vec::new(),
             pool: Pool::default(),
             kernels,
-            _code: code,
-            _descriptors: descriptors,
+            code,
+            descriptors,
             storage,
             memory,
             device: device.clone(),
@@ -132,6 +134,7 @@ impl Engine {
             markers: None,
             last_jobs: Vec::new(),
             interrupt: None,
+            recordings: None,
         })
     }
 
@@ -195,6 +198,16 @@ impl Engine {
     /// Once the flag is set, products end with [`EngineError::Interrupted`] before their next submission.
     pub fn set_interrupt(&mut self, flag: Arc<AtomicBool>) {
         self.interrupt = Some(flag);
+    }
+
+    /// Keeps what every submission finds in memory from now on, see [`Engine::take_recordings`].
+    pub fn record(&mut self) {
+        self.recordings = Some(Vec::new());
+    }
+
+    /// The submissions since [`Engine::record`], in order; recording ends.
+    pub fn take_recordings(&mut self) -> Vec<Recording> {
+        self.recordings.take().unwrap_or_default()
     }
 
     /// The transport's clock.

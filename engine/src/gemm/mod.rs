@@ -10,9 +10,11 @@ mod buffers;
 mod device;
 mod fences;
 pub mod plan;
+mod record;
 mod run;
 
 pub use device::Engine;
+pub use record::{Recorded, Recording};
 pub use run::Product;
 
 use crate::kernel::KernelError;

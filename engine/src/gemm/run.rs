@@ -12,6 +12,7 @@ use panthor_watchdog::{
 use super::device::{Engine, KernelId, Loaded, MARKER_STRIDE};
 use super::fences::EngineFences;
 use super::plan::{Costs, MAX_TILES, Piece, Plan, Step, task_increment};
+use super::record::Recording;
 use super::{EngineError, Lost, Weights};
 use crate::kernel::{GemmClass, Uniform};
 use crate::memory::Buffer;
@@ -292,6 +293,16 @@ impl Engine {
                 None => statuses.push(self.device.create_syncobj(false)?),
             }
         }
+        if let Some(recordings) = &mut self.recordings {
+            let fixed = [&self.code, &self.descriptors, &parameters];
+            let buffers = fixed.into_iter().chain(self.markers.as_ref());
+            let working = works.iter().flat_map(Work::buffers);
+            let streams = built.iter().map(|job| {
+                let va = parameters.address().offset(job.stream_at);
+                (va, 8 * job.stream.len() as u32)
+            });
+            recordings.push(Recording::new(buffers.chain(working), streams));
+        }
         let jobs = self.submit(works, &built, &parameters, &statuses)?;
         if let Err(lost) = self.wait(works, &built, &jobs, &statuses) {
             self.lost = Some(lost.clone());
@@ -476,6 +487,9 @@ impl Engine {
         let (n, k) = (work.weights.layout.n(), work.weights.layout.k());
         let row_bytes = work.output.total_bytes() as usize / work.output.m_padded();
         work.y.fetch(0, work.output.total_bytes())?;
+        if let Some(last) = self.recordings.as_mut().and_then(|r| r.last_mut()) {
+            last.set_output(&work.y, work.output.total_bytes());
+        }
         let mut y = Vec::with_capacity(work.m * n);
         let mut row = vec![0u8; 4 * n];
         for token in 0..work.m {
@@ -511,6 +525,12 @@ impl Engine {
 }
 
 impl Work<'_> {
+    /// Everything that its jobs read or write.
+    fn buffers(&self) -> impl Iterator<Item = &Buffer> {
+        let always = [&self.weights.buffer, &self.x, &self.y];
+        always.into_iter().chain(self.quantised.as_ref())
+    }
+
     /// Iterations of a step's loop.
     fn iterations(&self, step: Step) -> u32 {
         // Both were checked to fit.

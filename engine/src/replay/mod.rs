@@ -1,8 +1,9 @@
 //! Recorded jobs with their memory and their answers: run on any device, and compared.
 //!
 //! A recording is how a person brings a job to a developer: a job of this program, or one of another driver. The files
-//! are described in [`case`].
+//! are described in [`case`], [`capture`] writes them.
 
+pub mod capture;
 pub mod case;
 
 use std::collections::BTreeMap;
@@ -229,21 +230,36 @@ impl<'a> Session<'a> {
             }])?;
         }
         let deadline = self.device.transport().now() + PATIENCE.as_nanos() as u64;
+        let mut failures = Vec::new();
         for (index, (&(queue, ..), fence)) in all.iter().zip(&fences).enumerate() {
-            let how = match fence.wait(0, SyncobjWaitFlags::empty(), deadline)? {
-                WaitOutcome::Signalled => continue,
-                WaitOutcome::TimedOut => format!("did not finish within {} s", PATIENCE.as_secs()),
-                WaitOutcome::Failed(errno) => format!("failed: {errno}"),
-            };
-            return Err(ReplayError::Stream {
-                op: self.case.op.clone(),
-                stream: index.saturating_sub(self.setup_sizes.len()),
-                queue,
-                how,
-                state: self.group.state()?.to_string(),
-            });
+            match fence.wait(0, SyncobjWaitFlags::empty(), deadline)? {
+                WaitOutcome::Signalled => {}
+                WaitOutcome::TimedOut => {
+                    let how = format!("did not finish within {} s", PATIENCE.as_secs());
+                    failures.push((index, queue, how));
+                    break;
+                }
+                WaitOutcome::Failed(errno) => {
+                    failures.push((index, queue, format!("failed: {errno}")))
+                }
+            }
         }
-        Ok(())
+        if failures.is_empty() {
+            return Ok(());
+        }
+        // A fault on one queue ends the jobs of all: name the queue at fault, where the driver knows it.
+        let state = self.group.state()?;
+        let at_fault = failures
+            .iter()
+            .position(|(_, queue, _)| state.fatal_queues >> queue & 1 == 1);
+        let (index, queue, how) = failures.swap_remove(at_fault.unwrap_or(0));
+        Err(ReplayError::Stream {
+            op: self.case.op.clone(),
+            stream: index.saturating_sub(self.setup_sizes.len()),
+            queue,
+            how,
+            state: state.to_string(),
+        })
     }
 }
 
