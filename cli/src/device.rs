@@ -4,9 +4,10 @@ use panthor_sim::kmd::Monitor;
 use panthor_sim::{Options, Sim};
 use panthor_uapi::discover::{self, NodeState};
 use panthor_uapi::{Device, KernelTransport};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, say};
 
 /// A device that was opened, and how it was chosen.
 pub struct Opened {
@@ -31,7 +32,7 @@ pub fn open(spec: &str) -> Result<Opened, Failure> {
     let transport = KernelTransport::shared();
     let nodes = discover::nodes(&transport, Path::new("/")).unwrap_or_default();
     if let Some(node) = nodes.iter().find(|n| n.is_panthor()) {
-        eprintln!("panthorctl: using {}", node.path.display());
+        say(format_args!("using {}", node.path.display()));
         return hardware(&node.path);
     }
     let denied = nodes.iter().find(|n| n.state == NodeState::Denied);
@@ -42,11 +43,24 @@ pub fn open(spec: &str) -> Result<Opened, Failure> {
         ),
         None => "no render node of panthor".to_owned(),
     };
-    eprintln!("panthorctl: using the simulator ({why})");
+    say(format_args!("using the simulator ({why})"));
     simulator("sim")
 }
 
 fn hardware(path: &Path) -> Result<Opened, Failure> {
+    if path.as_os_str().is_empty() {
+        let line = "--device is empty: name auto, sim or a render node such as /dev/dri/renderD128";
+        return Err(Failure::new(Exit::Usage, line));
+    }
+    if let Ok(found) = std::fs::metadata(path) {
+        if !found.file_type().is_char_device() {
+            let line = format!(
+                "{}: no device node; name one of /dev/dri/renderD*, or sim for the simulator",
+                path.display()
+            );
+            return Err(Failure::new(Exit::NoDevice, line));
+        }
+    }
     let device = Device::open(KernelTransport::shared(), path)
         .map_err(|e| Failure::new(Exit::NoDevice, e))?;
     Ok(Opened {

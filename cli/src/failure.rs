@@ -1,6 +1,7 @@
 //! How a command can end other than well, and with which exit code.
 
 use std::fmt;
+use std::io::Write;
 
 /// The documented exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +43,43 @@ impl Failure {
             .split_whitespace()
             .collect::<Vec<_>>()
             .join(" ");
-        Self { exit, message }
+        Self {
+            exit,
+            message: printable(&shortened(&message)),
+        }
     }
+}
+
+/// Most characters of an error: foreign names are quoted in it, and may be as long as they like.
+const MAX_MESSAGE: usize = 1000;
+
+/// The message without its middle where it is too long: what it is about stands first and the remedy last.
+fn shortened(message: &str) -> String {
+    let chars: Vec<char> = message.chars().collect();
+    if chars.len() <= MAX_MESSAGE {
+        return message.to_owned();
+    }
+    let (head, tail) = (
+        &chars[..MAX_MESSAGE / 2],
+        &chars[chars.len() - MAX_MESSAGE / 2..],
+    );
+    head.iter().chain(&['…']).chain(tail).collect()
+}
+
+/// Text with control characters written as escapes: names come from files and must not steer a terminal.
+pub fn printable(text: &str) -> String {
+    text.chars()
+        .flat_map(|c| {
+            let escape = c.is_control().then(|| c.escape_default());
+            let plain = (!c.is_control()).then_some(c);
+            escape.into_iter().flatten().chain(plain)
+        })
+        .collect()
+}
+
+/// Says one line on standard error. Where that cannot be written to there is nobody to tell.
+pub fn say(line: impl fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "panthorctl: {line}");
 }
 
 impl fmt::Display for Failure {

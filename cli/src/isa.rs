@@ -1,7 +1,7 @@
 //! `panthorctl disasm` and `asm`.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::Path;
 
 use mali_isa::{csf, valhall};
@@ -9,6 +9,7 @@ use panthor_engine::kernel;
 
 use crate::args::{AsmArgs, DisasmArgs, Isa};
 use crate::failure::{Exit, Failure};
+use crate::output::print_bytes;
 
 /// Bytes of an instruction of either set.
 const INSTR_BYTES: usize = 8;
@@ -21,7 +22,7 @@ pub fn disasm(args: &DisasmArgs) -> Result<Exit, Failure> {
     let kernels = || kernel::all().map_err(|e| Failure::new(Exit::Wrong, e));
     if args.list_kernels {
         let names: String = kernels()?.iter().map(|k| format!("{}\n", k.name)).collect();
-        return print(names.as_bytes());
+        return print_bytes(names.as_bytes()).map(|()| Exit::Right);
     }
     if let Some(name) = &args.kernel {
         let kernels = kernels()?;
@@ -40,7 +41,7 @@ pub fn disasm(args: &DisasmArgs) -> Result<Exit, Failure> {
                 .map_err(|e| Failure::new(Exit::Wrong, format_args!("{name}: {e}")))?;
             bytes.extend(word.to_le_bytes());
         }
-        return print(listing(Isa::Valhall, &bytes)?.as_bytes());
+        return print_bytes(listing(Isa::Valhall, &bytes)?.as_bytes()).map(|()| Exit::Right);
     }
     let bytes = match (&args.hex, &args.file) {
         (Some(hex), _) => from_hex(hex)?,
@@ -55,7 +56,7 @@ pub fn disasm(args: &DisasmArgs) -> Result<Exit, Failure> {
     let isa = args
         .isa
         .ok_or_else(|| Failure::new(Exit::Usage, "name the instruction set with --isa"))?;
-    print(listing(isa, &bytes)?.as_bytes())
+    print_bytes(listing(isa, &bytes)?.as_bytes()).map(|()| Exit::Right)
 }
 
 /// Turns text into bytes.
@@ -82,9 +83,9 @@ pub fn asm(args: &AsmArgs) -> Result<Exit, Failure> {
             .chunks(INSTR_BYTES)
             .map(|c| format!("{}\n", hex(c)))
             .collect();
-        print(lines.as_bytes())
+        print_bytes(lines.as_bytes()).map(|()| Exit::Right)
     } else {
-        print(&bytes)
+        print_bytes(&bytes).map(|()| Exit::Right)
     }
 }
 
@@ -159,18 +160,4 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
         return Err(Failure::new(Exit::BadFile, line));
     }
     Ok(bytes)
-}
-
-/// Standard output; a reader that went away (`| head`) is no error.
-fn print(bytes: &[u8]) -> Result<Exit, Failure> {
-    match io::stdout()
-        .write_all(bytes)
-        .and_then(|()| io::stdout().flush())
-    {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
-            Exit::Usage,
-            format_args!("standard output: {e}"),
-        )),
-        _ => Ok(Exit::Right),
-    }
 }

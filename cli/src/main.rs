@@ -18,16 +18,19 @@ use std::sync::atomic::AtomicBool;
 use clap::{CommandFactory, Parser};
 
 use args::{Cli, Command};
-use failure::{Exit, Failure};
+use failure::{Exit, Failure, say};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return not_a_command(&error),
+    };
     start_logger(cli.verbose);
     let exit = match run(&cli) {
         Ok(exit) => exit,
         Err(failure) => {
-            eprintln!("panthorctl: {failure}");
+            say(&failure);
             failure.exit
         }
     };
@@ -44,19 +47,41 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Disasm(args) => isa::disasm(args),
         Command::Asm(args) => isa::asm(args),
         Command::Completions { shell } => {
-            clap_complete::generate(
-                *shell,
-                &mut Cli::command(),
-                "panthorctl",
-                &mut std::io::stdout(),
-            );
-            Ok(Exit::Right)
+            // Into memory first: the generator panics where its output cannot be written.
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "panthorctl", &mut script);
+            output::print_bytes(&script).map(|()| Exit::Right)
         }
-        Command::Man => clap_mangen::Man::new(Cli::command())
-            .render(&mut std::io::stdout())
-            .map(|()| Exit::Right)
-            .map_err(|e| Failure::new(Exit::Usage, format_args!("standard output: {e}"))),
+        Command::Man => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Cli::command())
+                .render(&mut page)
+                .map_err(|e| Failure::new(Exit::Usage, e))?;
+            output::print_bytes(&page).map(|()| Exit::Right)
+        }
     }
+}
+
+/// Help and version as clap prints them; its errors in one line, without the usage that `--help` shows.
+fn not_a_command(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind;
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // A reader that went away is no error.
+        let _ = error.print();
+        return ExitCode::from(error.exit_code() as u8);
+    }
+    let text = error.to_string();
+    let what = text
+        .split("\n\nUsage:")
+        .next()
+        .and_then(|t| t.split("\n\nFor more information").next())
+        .unwrap_or_default();
+    let what = what.strip_prefix("error: ").unwrap_or(what);
+    say(Failure::new(
+        Exit::Usage,
+        format_args!("{what}; see --help"),
+    ));
+    ExitCode::from(Exit::Usage as u8)
 }
 
 /// A flag that SIGINT and SIGTERM set, so that work in flight ends in order; a second one ends the program at once (the
@@ -77,7 +102,8 @@ fn interrupt() -> Result<Arc<AtomicBool>, Failure> {
 
 fn start_logger(verbose: u8) {
     let level = match verbose {
-        0 => "warn",
+        // What the simulated kernel logs ends up in the error anyway, as a real one's would in dmesg alone.
+        0 => "warn,panthor_sim=off",
         1 => "info",
         2 => "debug",
         _ => "trace",

@@ -6,13 +6,16 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, printable};
 
 /// Prints a table with left-aligned first column and right-aligned others.
 ///
 /// # Errors
 /// What writing to standard output says; a reader that went away is no error.
-pub fn print_table(head: &[&str], rows: Vec<Vec<String>>) -> Result<(), Failure> {
+pub fn print_table(head: &[&str], mut rows: Vec<Vec<String>>) -> Result<(), Failure> {
+    for cell in rows.iter_mut().flatten() {
+        *cell = printable(cell);
+    }
     let mut widths: Vec<usize> = head.iter().map(|h| h.chars().count()).collect();
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -52,8 +55,16 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 /// # Errors
 /// Any other error of writing.
 pub fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// Prints bytes to standard output; a reader that went away is no error.
+///
+/// # Errors
+/// Any other error of writing.
+pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     match io::stdout()
-        .write_all(text.as_bytes())
+        .write_all(bytes)
         .and_then(|()| io::stdout().flush())
     {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
@@ -85,7 +96,7 @@ impl Progress {
 
     /// Names what is being done.
     pub fn begin(&self, what: &str) {
-        self.0.set_message(what.to_owned());
+        self.0.set_message(printable(what));
     }
 
     /// One step is done.
