@@ -64,10 +64,10 @@ pub struct GemmArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "quant")]
     pub model: Option<PathBuf>,
     /// One tensor of the model, by name.
-    #[arg(long, value_name = "NAME", requires = "model", conflicts_with = "all")]
+    #[arg(long, value_name = "NAME", requires = "model", conflicts_with_all = ["all", "quant"])]
     pub tensor: Option<String>,
     /// Every matrix of the model.
-    #[arg(long, requires = "model")]
+    #[arg(long, requires = "model", conflicts_with = "quant")]
     pub all: bool,
     /// Synthetic weights in this format instead of a model's.
     #[arg(long, value_name = "FORMAT", required_unless_present = "model", requires_all = ["n", "k"])]

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use panthor_engine::gemm::{Engine, EngineError};
+use panthor_engine::gemm::{Engine, EngineError, LostCause, check_shape};
 use panthor_engine::gguf::{Model, NamedMatrix};
+use panthor_engine::memory::MemoryError;
 use panthor_engine::quant::{Format, Matrix, Spread, synthetic_activations, synthetic_matrix};
 use panthor_engine::reference::verify;
 use panthor_sim::kmd::Monitor;
@@ -13,8 +14,11 @@ use serde::Serialize;
 
 use crate::args::GemmArgs;
 use crate::device::Opened;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, printable, say};
 use crate::output::{Progress, print_json, print_table};
+
+/// Linux's errno of a job that the driver's timer killed (panthor_sched.c), the same on both architectures.
+const ETIMEDOUT: i32 = 110;
 
 /// One product as `--json` shows it.
 #[derive(Serialize)]
@@ -71,6 +75,8 @@ pub fn run(
             ));
         };
         let format: Format = quant.parse().map_err(|e| usage(&e))?;
+        // Before the weights are made: the command line may ask for more than there is memory.
+        check_shape(format, args.m as usize, n as usize, k as usize).map_err(failure)?;
         synthetic = synthetic_matrix(format, n as usize, k as usize, args.seed, Spread::Normal)
             .map_err(|e| usage(&e))?;
         vec![NamedMatrix {
@@ -106,7 +112,7 @@ pub fn run(
         table(&rows)?;
     }
     for row in rows.iter().filter(|r| !r.ok) {
-        eprintln!("panthorctl: {}: {}", row.tensor, row.complaint);
+        say(printable(&format!("{}: {}", row.tensor, row.complaint)));
     }
     Ok(if right { Exit::Right } else { Exit::Wrong })
 }
@@ -119,11 +125,14 @@ fn one(
     monitor: Option<&Monitor>,
 ) -> Result<Row, Failure> {
     let m = args.m as usize;
+    let about = |error| about(name, error);
+    check_shape(weights.format(), m, weights.n(), weights.k()).map_err(about)?;
     let x = synthetic_activations(m, weights.k(), args.seed, Spread::Normal);
-    let uploaded = engine.upload(name, weights).map_err(failure)?;
+    // A label goes to the kernel's log and must hold no NUL.
+    let uploaded = engine.upload(&printable(name), weights).map_err(about)?;
     let cycles_before = monitor.map(|m| m.job_log().cycles);
     let begin = Instant::now();
-    let product = engine.multiply(&uploaded, &x, m).map_err(failure)?;
+    let product = engine.multiply(&uploaded, &x, m).map_err(about)?;
     let wall_ms = begin.elapsed().as_secs_f64() * 1e3;
     let cycles = monitor
         .zip(cycles_before)
@@ -185,15 +194,46 @@ fn table(rows: &[Row]) -> Result<(), Failure> {
     ))
 }
 
-/// Which exit code an engine's error has.
+/// As [`failure`], naming the matrix.
+fn about(name: &str, error: EngineError) -> Failure {
+    match error {
+        EngineError::Interrupted => failure(error),
+        _ => Failure::new(
+            exit(&error),
+            format_args!("{name}: {error}{}", hint(&error)),
+        ),
+    }
+}
+
+/// An engine's error with its exit code and remedy.
 pub fn failure(error: EngineError) -> Failure {
-    let exit = match &error {
+    Failure::new(exit(&error), format_args!("{error}{}", hint(&error)))
+}
+
+/// Which exit code an engine's error has.
+fn exit(error: &EngineError) -> Exit {
+    match error {
         EngineError::Lost(_) | EngineError::Driver(panthor_uapi::Error::DeviceLost { .. }) => {
             Exit::NotRepaired
         }
         EngineError::Interrupted => Exit::Interrupted,
-        EngineError::Layout(_) | EngineError::TooLarge { .. } => Exit::Usage,
+        EngineError::Layout(_)
+        | EngineError::TooLarge { .. }
+        | EngineError::Memory(MemoryError::TooLarge { .. }) => Exit::Usage,
         _ => Exit::NoDevice,
-    };
-    Failure::new(exit, error)
+    }
+}
+
+/// What to do about an error that does not say it itself.
+fn hint(error: &EngineError) -> &'static str {
+    match error {
+        EngineError::Lost(lost) => match lost.cause {
+            LostCause::Failed(ETIMEDOUT) => {
+                "; the driver's timer killed the job: run again, and if it stays so look at dmesg and the GPU's clock"
+            }
+            _ => "; run again, and if it stays so look at dmesg",
+        },
+        EngineError::Layout(_) | EngineError::TooLarge { .. } => "; choose another shape",
+        _ => "",
+    }
 }

@@ -41,7 +41,7 @@ pub fn disasm(args: &DisasmArgs) -> Result<Exit, Failure> {
                 .map_err(|e| Failure::new(Exit::Wrong, format_args!("{name}: {e}")))?;
             bytes.extend(word.to_le_bytes());
         }
-        return print_bytes(listing(Isa::Valhall, &bytes)?.as_bytes()).map(|()| Exit::Right);
+        return print_bytes(listing(Isa::Valhall, &bytes).as_bytes()).map(|()| Exit::Right);
     }
     let bytes = match (&args.hex, &args.file) {
         (Some(hex), _) => from_hex(hex)?,
@@ -53,10 +53,21 @@ pub fn disasm(args: &DisasmArgs) -> Result<Exit, Failure> {
             ));
         }
     };
+    if bytes.len() % INSTR_BYTES != 0 {
+        let (exit, from) = match &args.file {
+            Some(file) => (Exit::BadFile, file.display().to_string()),
+            None => (Exit::Usage, "--hex".to_owned()),
+        };
+        let line = format!(
+            "{from}: {} bytes are no whole number of {INSTR_BYTES}-byte instructions; check where they were cut",
+            bytes.len()
+        );
+        return Err(Failure::new(exit, line));
+    }
     let isa = args
         .isa
         .ok_or_else(|| Failure::new(Exit::Usage, "name the instruction set with --isa"))?;
-    print_bytes(listing(isa, &bytes)?.as_bytes()).map(|()| Exit::Right)
+    print_bytes(listing(isa, &bytes).as_bytes()).map(|()| Exit::Right)
 }
 
 /// Turns text into bytes.
@@ -90,14 +101,7 @@ pub fn asm(args: &AsmArgs) -> Result<Exit, Failure> {
 }
 
 /// One line an instruction: bytes, then text.
-fn listing(isa: Isa, bytes: &[u8]) -> Result<String, Failure> {
-    if bytes.len() % INSTR_BYTES != 0 {
-        let line = format!(
-            "{} bytes are no whole number of {INSTR_BYTES}-byte instructions",
-            bytes.len()
-        );
-        return Err(Failure::new(Exit::BadFile, line));
-    }
+fn listing(isa: Isa, bytes: &[u8]) -> String {
     let text: Vec<String> = match isa {
         Isa::Valhall => valhall::disassemble(bytes, 0)
             .map(|line| line.to_string())
@@ -110,7 +114,7 @@ fn listing(isa: Isa, bytes: &[u8]) -> Result<String, Failure> {
             })
             .collect(),
     };
-    Ok(text.iter().map(|line| format!("{line}\n")).collect())
+    text.iter().map(|line| format!("{line}\n")).collect()
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -18,6 +18,9 @@ pub const WINDOW: u64 = 1 << 32;
 /// Unmapped bytes after every buffer, so that an access beyond its end faults instead of reaching a neighbour.
 const GUARD: u64 = 64 << 10;
 
+/// The largest buffer, on any page size: guard and rounding lie in its window too.
+pub const MAX_BUFFER: u64 = WINDOW - 2 * GUARD;
+
 /// Where addresses begin: truncated or null pointers of the first window fault.
 const FIRST: u64 = WINDOW;
 
@@ -51,7 +54,9 @@ pub enum MemoryError {
         error: panthor_uapi::Error,
     },
     /// A buffer larger than the window that kernels can address.
-    #[error("{what} needs {size} bytes; one buffer can have {WINDOW} at most")]
+    #[error(
+        "{what} needs {size} bytes, one buffer can have {MAX_BUFFER} at most; use a smaller shape"
+    )]
     TooLarge {
         /// The buffer's name.
         what: String,
@@ -113,7 +118,7 @@ impl VaSpace {
             what: what.to_owned(),
             size,
         };
-        if size == 0 || size > WINDOW - GUARD - self.page {
+        if size == 0 || size > MAX_BUFFER.min(WINDOW - GUARD - self.page) {
             return Err(too_large());
         }
         let total = self.total(size);

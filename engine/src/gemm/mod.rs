@@ -15,7 +15,7 @@ mod run;
 
 pub use device::Engine;
 pub use record::{Recorded, Recording};
-pub use run::Product;
+pub use run::{Product, check_shape};
 
 use crate::kernel::KernelError;
 use crate::memory::{Buffer, MemoryError};

@@ -15,9 +15,10 @@ use super::plan::{Costs, MAX_TILES, Piece, Plan, Step, task_increment};
 use super::record::Recording;
 use super::{EngineError, Lost, Weights};
 use crate::kernel::{GemmClass, Uniform};
-use crate::memory::Buffer;
+use crate::memory::{Buffer, MAX_BUFFER, MemoryError};
+use crate::quant::Format;
 use crate::reference::QuantisedActivations;
-use crate::repack::{ActivationLayout, OutputLayout};
+use crate::repack::{ActivationLayout, OutputLayout, WeightLayout};
 use crate::stream::{After, Dispatch, SIZE_WORDS, StreamBuilder};
 
 /// Jobs of one GROUP_SUBMIT at most.
@@ -86,6 +87,58 @@ struct Built {
     stream_at: u64,
 }
 
+/// What a product of M tokens needs beside its weights.
+struct Extent {
+    activations: ActivationLayout,
+    output: OutputLayout,
+    row_tiles: u32,
+    token_tiles: u32,
+    blocks: u32,
+}
+
+/// Refuses what no kernel can count and no buffer can hold.
+fn extent(layout: &WeightLayout, m: usize) -> Result<Extent, EngineError> {
+    let activations = ActivationLayout::new(m, layout.k())?;
+    let output = OutputLayout::new(m, layout.n())?;
+    let limit = |what, value: u64, most: u64| {
+        if value > most {
+            let (value, most) = (value as usize, most as usize);
+            return Err(EngineError::TooLarge { what, value, most });
+        }
+        Ok(value as u32)
+    };
+    let row_tiles = limit("N / 16", layout.tiles(), MAX_TILES)?;
+    let token_tiles = limit("M / 16", activations.tiles(), MAX_TILES / 16)?;
+    let blocks = limit("K / 32", activations.blocks(), MAX_TILES)?;
+    limit("number of steps along K", layout.steps(), u16::MAX.into())?;
+    for (what, size) in [
+        ("weights", layout.total_bytes()),
+        ("activations", activations.x_bytes()),
+        ("quantised activations", activations.total_bytes()),
+        ("result", output.total_bytes()),
+    ] {
+        if size > MAX_BUFFER {
+            let what = what.to_owned();
+            return Err(MemoryError::TooLarge { what, size }.into());
+        }
+    }
+    Ok(Extent {
+        activations,
+        output,
+        row_tiles,
+        token_tiles,
+        blocks,
+    })
+}
+
+/// Whether M tokens can be multiplied by N × K weights of a format at all, before anything is allocated for them.
+///
+/// # Errors
+/// [`EngineError::Layout`], [`EngineError::TooLarge`], [`MemoryError::TooLarge`].
+pub fn check_shape(format: Format, m: usize, n: usize, k: usize) -> Result<(), EngineError> {
+    extent(&WeightLayout::new(format, n, k)?, m).map(|_| ())
+}
+
 impl Engine {
     /// One product: `x` is M × K, row-major.
     ///
@@ -146,7 +199,7 @@ impl Engine {
         m: usize,
     ) -> Result<Work<'a>, EngineError> {
         let layout = weights.layout;
-        let (n, k) = (layout.n(), layout.k());
+        let k = layout.k();
         if m.checked_mul(k) != Some(x.len()) {
             return Err(EngineError::Activations {
                 found: x.len(),
@@ -155,19 +208,13 @@ impl Engine {
             });
         }
         let class = GemmClass::of(layout.format());
-        let activations = ActivationLayout::new(m, k)?;
-        let output = OutputLayout::new(m, n)?;
-        let limit = |what, value: u64, most: u64| {
-            if value > most {
-                let (value, most) = (value as usize, most as usize);
-                return Err(EngineError::TooLarge { what, value, most });
-            }
-            Ok(value as u32)
-        };
-        let row_tiles = limit("N / 16", layout.tiles(), MAX_TILES)?;
-        let token_tiles = limit("M / 16", activations.tiles(), MAX_TILES / 16)?;
-        let blocks = limit("K / 32", activations.blocks(), MAX_TILES)?;
-        limit("number of steps along K", layout.steps(), u16::MAX.into())?;
+        let Extent {
+            activations,
+            output,
+            row_tiles,
+            token_tiles,
+            blocks,
+        } = extent(&layout, m)?;
 
         let x_buffer = self
             .pool
