@@ -38,6 +38,9 @@ pub enum Kind {
 
 impl Kind {
     /// Whether `raw` is a value of this kind.
+    ///
+    /// # Errors
+    /// [`FieldError`]: no such register, an odd register for a pair, a value that names nothing.
     pub fn check(self, raw: u64) -> Result<(), FieldError> {
         match self {
             Kind::Reg32 if raw >= u64::from(REGISTERS) => Err(FieldError::NoSuchRegister(raw)),

@@ -383,7 +383,8 @@ impl Queue {
         Ok(Frame {
             start,
             pc: start,
-            end: start.wrapping_add(length),
+            // Beyond the last address nothing is mapped: the fetch faults there.
+            end: start.saturating_add(length),
         })
     }
 

@@ -307,21 +307,22 @@ impl<'a, A: AddressSpace> Port<'a, A> {
     }
 
     /// Copies `len` bytes from the caches to memory, as a write with system scope does: words of other writers in the
-    /// same line stay where they are. Must be aligned to 4 and within one 4 KiB frame.
+    /// same line stay where they are. Address and length must be multiples of 4.
     ///
     /// # Errors
-    /// [`MemoryError`] where the address is not mapped.
+    /// [`MemoryError`] where an address is not mapped.
     pub fn write_through(&mut self, va: u64, len: usize) -> Result<(), MemoryError> {
-        let slot = self.entry(va, true)?;
-        if let Some(Entry {
-            frame,
-            uncached: false,
-            ..
-        }) = &self.tlb[slot]
-        {
-            if let Some(data) = frame.data() {
-                let first = va as usize % FRAME_BYTES / 4;
-                for word in first..(first + len / 4).min(FRAME_BYTES / 4) {
+        for at in (0..len as u64).step_by(4) {
+            let va = va.wrapping_add(at);
+            let slot = self.entry(va, true)?;
+            if let Some(Entry {
+                frame,
+                uncached: false,
+                ..
+            }) = &self.tlb[slot]
+            {
+                if let Some(data) = frame.data() {
+                    let word = va as usize % FRAME_BYTES / 4;
                     frame.set_memory(word, frame.cached(data, word), !0);
                 }
             }

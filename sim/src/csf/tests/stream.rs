@@ -194,6 +194,12 @@ fn jumps_replace_the_stream_and_alignment_is_checked() {
         ),
         "{fault}"
     );
+    let fault =
+        fault_of("MOVE32 r0, #0xffffffc0\nMOVE32 r1, #0xffffffff\nMOVE32 r2, #0x80\nCALL d0, r2");
+    assert!(
+        matches!(fault.mmu, Some(mmu) if mmu.va == 0xffff_ffff_ffff_ffc0),
+        "{fault}"
+    );
     assert!(matches!(
         fault_of("BRANCH.always r0, #-2").cause,
         Cause::BranchOutside { .. }

@@ -123,6 +123,13 @@ fn system_scope_reaches_the_host_without_a_flush() {
     assert!(m.device.take_events().any(
         |e| matches!(e, Event::SyncUpdate { system: true, address, .. } if address == object)
     ));
+    // An object whose status lies on the next page.
+    let mut m = machine();
+    let last = DATA + 4096 - 8;
+    m.space.write(last + 8, &[9]).unwrap();
+    let at_the_end = text.replace(&format!("{object:#x}"), &format!("{last:#x}"));
+    assert!(matches!(m.run_text(&at_the_end).1, Stop::Idle));
+    assert_eq!((m.host(last), m.host(last + 8)), (5, 0));
     let mut m = machine();
     assert!(matches!(
         m.run_text(&text.replace("system", "csg")).1,
