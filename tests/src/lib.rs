@@ -5,6 +5,7 @@
 //! view of the GPU open one themselves and say so.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use panthor_sim::Sim;
 use panthor_uapi::{Device, KernelTransport};
@@ -25,6 +26,20 @@ pub fn device() -> Device {
         }
     };
     opened.unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A simulator with these options (`KEY=VALUE,…`), and a view of what its driver and GPU do.
+///
+/// # Panics
+/// Where the options are wrong.
+pub fn simulator(options: &str) -> (Device, Arc<panthor_sim::Device>) {
+    let options = format!("sim:{options}")
+        .parse()
+        .unwrap_or_else(|e| panic!("{e}"));
+    let (simulator, _) = Sim::device(options).unwrap_or_else(|e| panic!("simulator: {e}"));
+    let device =
+        Device::open(simulator.clone(), "/dev/dri/renderD128").unwrap_or_else(|e| panic!("{e}"));
+    (device, simulator)
 }
 
 /// Golden data at the top of the repository.

@@ -3,8 +3,6 @@
 //! Two checks: the engine's verdict (integer reference, f64 reference), and a second one in this file, written from the
 //! description of the arithmetic alone, so that the engine does not judge itself only.
 
-use std::sync::Arc;
-
 use half::f16;
 use panthor_engine::gemm::{Engine, EngineError, LostCause, Product};
 use panthor_engine::quant::{
@@ -13,20 +11,7 @@ use panthor_engine::quant::{
 };
 use panthor_engine::reference::{QuantisedActivations, verify};
 use panthor_sim::fault::Mode;
-use panthor_sim::kmd::{Device as SimDevice, Sim};
-use panthor_uapi::{Device, SharedTransport};
-
-/// A device on a fresh simulator with these options (`KEY=VALUE,…`).
-fn open(options: &str) -> (Device, Arc<SimDevice>) {
-    let name = if options.is_empty() {
-        "sim".to_owned()
-    } else {
-        format!("sim:{options}")
-    };
-    let (sim, _) = Sim::device(name.parse().unwrap()).unwrap();
-    let transport: SharedTransport = sim.clone();
-    (Device::open(transport, "/dev/dri/renderD128").unwrap(), sim)
-}
+use panthor_tests::{device, simulator};
 
 /// The product of the GPU's quantised activations with the weights, in the kernels' order of additions.
 fn product(w: &Matrix<'_>, q: &QuantisedActivations, m: usize) -> Vec<f32> {
@@ -197,7 +182,7 @@ fn some_k(format: Format) -> usize {
 
 #[test]
 fn every_format_at_ragged_shapes() {
-    let (device, _sim) = open("");
+    let device = device();
     let mut engine = Engine::open(&device).unwrap();
     for format in Format::ALL {
         for (seed, [m, n]) in [[1, 1], [7, 17], [16, 16], [33, 31], [64, 3]]
@@ -245,7 +230,7 @@ fn every_format_at_ragged_shapes() {
 
 #[test]
 fn any_bits_of_a_block_are_multiplied_exactly() {
-    let (device, _sim) = open("seed=7");
+    let (device, _sim) = simulator("seed=7");
     let mut engine = Engine::open(&device).unwrap();
     for format in Format::ALL {
         let k = some_k(format);
@@ -264,7 +249,7 @@ fn any_bits_of_a_block_are_multiplied_exactly() {
 #[test]
 fn quants_do_not_depend_on_the_reciprocals_last_bit() {
     for seed in 0..6 {
-        let (device, _sim) = open(&format!("seed={seed}"));
+        let (device, _sim) = simulator(&format!("seed={seed}"));
         let mut engine = Engine::open(&device).unwrap();
         let w = synthetic_matrix(Format::Q8_0, 16, 256, 1, Spread::Normal).unwrap();
         // Multiples of half a step: every quotient is near a rounding edge.
@@ -290,7 +275,7 @@ fn quants_do_not_depend_on_the_reciprocals_last_bit() {
 
 #[test]
 fn zeros_subnormals_infinities_and_nans() {
-    let (device, _sim) = open("");
+    let device = device();
     let mut engine = Engine::open(&device).unwrap();
     let k = 128;
     for format in [Format::Q4_0, Format::Q4_1, Format::Q6_K] {
@@ -320,7 +305,7 @@ fn zeros_subnormals_infinities_and_nans() {
 
 #[test]
 fn a_slow_gpu_gets_many_jobs_and_none_times_out() {
-    let (device, sim) = open("gpu_mhz=0.02");
+    let (device, sim) = simulator("gpu_mhz=0.02");
     let mut engine = Engine::open(&device).unwrap();
     let w = synthetic_matrix(Format::Q4_1, 600, 256, 2, Spread::Normal).unwrap();
     let x = synthetic_activations(64, 256, 2, Spread::Normal);
@@ -335,7 +320,7 @@ fn a_slow_gpu_gets_many_jobs_and_none_times_out() {
 
 #[test]
 fn a_batch_gives_what_single_products_give() {
-    let (device, _sim) = open("");
+    let device = device();
     let mut engine = Engine::open(&device).unwrap();
     let cases = [
         (Format::Q4_0, 3, 40, 64),
@@ -373,7 +358,7 @@ fn a_batch_gives_what_single_products_give() {
 fn every_wait_and_flush_is_needed() {
     let w = synthetic_matrix(Format::Q4_0, 32, 64, 1, Spread::Normal).unwrap();
     let x = synthetic_activations(32, 64, 1, Spread::Normal);
-    let (device, _sim) = open("");
+    let device = device();
     let mut engine = Engine::open(&device).unwrap();
     let weights = engine.upload("w", &w.as_matrix()).unwrap();
     let expected = engine.multiply(&weights, &x, 32).unwrap().y;
@@ -381,7 +366,7 @@ fn every_wait_and_flush_is_needed() {
     let removable = 3 * 3 + 2;
     let mut unneeded = Vec::new();
     for n in 0..=removable {
-        let (device, sim) = open("");
+        let (device, sim) = simulator("");
         let mut engine = Engine::open(&device).unwrap();
         let weights = engine.upload("w", &w.as_matrix()).unwrap();
         engine.omit(Some(n));
@@ -399,7 +384,7 @@ fn every_wait_and_flush_is_needed() {
 
 #[test]
 fn a_failed_job_loses_the_engine_with_its_reason() {
-    let (device, _sim) = open("");
+    let device = device();
     let mut engine = Engine::open(&device).unwrap();
     let w = synthetic_matrix(Format::Q4_0, 32, 64, 1, Spread::Normal).unwrap();
     let x = synthetic_activations(1, 64, 1, Spread::Normal);
@@ -423,7 +408,7 @@ fn the_job_that_failed_is_named_with_its_errno() {
         (Mode::CsInfiniteLoop, 110),
         (Mode::MmuFault { va: 0x12_3000 }, 22),
     ] {
-        let (device, sim) = open("gpu_mhz=0.01");
+        let (device, sim) = simulator("gpu_mhz=0.01");
         let mut engine = Engine::open(&device).unwrap();
         let weights = engine.upload("w", &w.as_matrix()).unwrap();
         // The first product sets the rate, the second comes in many jobs.
@@ -454,7 +439,7 @@ fn the_job_that_failed_is_named_with_its_errno() {
 
 #[test]
 fn jobs_leave_their_marks_and_can_be_run_again() {
-    let (device, sim) = open("gpu_mhz=0.02");
+    let (device, sim) = simulator("gpu_mhz=0.02");
     let mut engine = Engine::open(&device).unwrap();
     engine.set_markers(true).unwrap();
     let w = synthetic_matrix(Format::Q4_0, 400, 256, 1, Spread::Normal).unwrap();
@@ -491,7 +476,7 @@ fn old_and_new_drivers_and_other_page_sizes() {
         "page_size=65536,kernel=6.12",
         "cores=1",
     ] {
-        let (device, _sim) = open(options);
+        let (device, _sim) = simulator(options);
         let mut engine = Engine::open(&device).unwrap();
         run(&mut engine, Format::Q4_1, [20, 40, 96], 1, Spread::Normal);
     }
@@ -499,7 +484,7 @@ fn old_and_new_drivers_and_other_page_sizes() {
 
 #[test]
 fn nothing_is_left_on_the_device() {
-    let (device, sim) = open("kernel=6.12");
+    let (device, sim) = simulator("kernel=6.12");
     let before = sim.live_objects();
     {
         let mut engine = Engine::open(&device).unwrap();
@@ -510,7 +495,7 @@ fn nothing_is_left_on_the_device() {
 
 #[test]
 fn a_full_device_says_what_it_was_for() {
-    let (device, sim) = open("memory=4");
+    let (device, sim) = simulator("memory=4");
     let before = sim.live_objects();
     let engine = Engine::open(&device).unwrap();
     let w = synthetic_matrix(Format::Q8_0, 4096, 2048, 1, Spread::Normal).unwrap();
@@ -528,7 +513,7 @@ fn a_full_device_says_what_it_was_for() {
 
 #[test]
 fn shapes_that_do_not_fit_are_refused() {
-    let (device, _sim) = open("");
+    let device = device();
     let mut engine = Engine::open(&device).unwrap();
     let w = synthetic_matrix(Format::Q4_0, 16, 32, 1, Spread::Normal).unwrap();
     let weights = engine.upload("w", &w.as_matrix()).unwrap();
@@ -543,7 +528,7 @@ fn shapes_that_do_not_fit_are_refused() {
 /// The largest matrix of SmolLM2-135M: 49,152 × 576, on a GPU so slow that it takes minutes of simulated time.
 #[test]
 fn the_largest_product_of_a_model_on_a_slow_gpu() {
-    let (device, sim) = open("gpu_mhz=0.2");
+    let (device, sim) = simulator("gpu_mhz=0.2");
     let mut engine = Engine::open(&device).unwrap();
     let (m, n, k) = (32, 49_152, 576);
     let w = synthetic_matrix(Format::Q8_0, n, k, 1, Spread::Normal).unwrap();
@@ -579,7 +564,7 @@ fn the_largest_product_of_a_model_on_a_slow_gpu() {
 
 #[test]
 fn a_long_row_at_sixty_four_tokens() {
-    let (device, _sim) = open("");
+    let device = device();
     let mut engine = Engine::open(&device).unwrap();
     let begin = std::time::Instant::now();
     run(
