@@ -173,7 +173,9 @@ mod tests {
     fn a_board_with_the_vendor_driver_is_told_what_to_do() {
         let root = std::env::temp_dir().join(format!("panthorctl-info-{}", std::process::id()));
         let gpu = root.join("sys/bus/platform/drivers/mali/fb000000.gpu");
-        std::fs::create_dir_all(&gpu).unwrap();
+        // Bound devices are links there.
+        std::fs::create_dir_all(gpu.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink("../../../../devices/platform/fb000000.gpu", &gpu).unwrap();
         let lines = missing(&root);
         std::fs::remove_dir_all(&root).unwrap();
         assert!(

@@ -1,5 +1,6 @@
 //! `panthorctl replay`.
 
+use panthor_engine::gemm::check_shape;
 use panthor_engine::quant::{Spread, UnknownFormat, synthetic_activations, synthetic_matrix};
 use panthor_engine::replay::capture::{CaptureError, capture};
 use panthor_engine::replay::{self, ReplayError, case::Cases};
@@ -68,6 +69,8 @@ pub fn run(opened: &Opened, args: &ReplayArgs, json: bool) -> Result<Exit, Failu
 fn record(opened: &Opened, args: &ReplayArgs) -> Result<Exit, Failure> {
     let usage = |e: &dyn std::fmt::Display| Failure::new(Exit::Usage, e);
     let format = args.quant.parse().map_err(|e: UnknownFormat| usage(&e))?;
+    let shape = (args.m as usize, args.n as usize, args.k as usize);
+    check_shape(format, shape.0, shape.1, shape.2).map_err(gemm::failure)?;
     let weights = synthetic_matrix(
         format,
         args.n as usize,

@@ -20,12 +20,16 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use mali_isa::csf;
 use serde::Deserialize;
 
 use super::ReplayError;
 
 /// No file of a case may unpack to more than this.
 const MAX_FILE: usize = 1 << 30;
+
+/// No address of a v10 GPU lies beyond (48 bits, `va_bits` in panthor_mmu.c).
+const MAX_VA: u64 = 1 << 48;
 
 /// A job with its memory and its answer.
 #[derive(Clone, Debug)]
@@ -209,8 +213,11 @@ impl Cases {
     /// [`ReplayError::File`] when it cannot be read or is no cases file.
     pub fn open(path: &Path) -> Result<Self, ReplayError> {
         let bytes = read_file(path)?;
-        let raw = serde_json::from_slice(&bytes)
+        let raw: Vec<RawCase> = serde_json::from_slice(&bytes)
             .map_err(|e| ReplayError::file(path, format!("no cases file: {e}")))?;
+        if raw.is_empty() {
+            return Err(ReplayError::file(path, "holds no case"));
+        }
         Ok(Self {
             path: path.to_owned(),
             raw,
@@ -249,11 +256,29 @@ impl Cases {
 
         let mut streams = Vec::new();
         for s in &raw.streams {
+            let va = s.stream.value(path)?;
+            // What the driver would refuse without saying of which stream (panthor_sched.c, `group_submit_ioctl`).
+            if va % csf::STREAM_ALIGNMENT != 0
+                || s.size == 0
+                || s.size as usize % csf::INSTR_BYTES != 0
+            {
+                let why = format!(
+                    "case {index}: a stream of {} bytes at {va:#x}: want whole instructions of {} bytes at a multiple of {}",
+                    s.size,
+                    csf::INSTR_BYTES,
+                    csf::STREAM_ALIGNMENT
+                );
+                return Err(ReplayError::file(path, why));
+            }
             streams.push(Stream {
                 queue: s.queue,
-                va: s.stream.value(path)?,
+                va,
                 size: s.size,
             });
+        }
+        if streams.is_empty() {
+            let why = format!("case {index} has no stream");
+            return Err(ReplayError::file(path, why));
         }
         let mut registers = Vec::new();
         for r in &raw.initial_cs_registers {
@@ -413,14 +438,11 @@ fn load_mappings(path: &Path) -> Result<Vec<Mapping>, ReplayError> {
             flags: u32::try_from(flags)
                 .map_err(|_| at(format!("vmflags {flags:#x} exceed 32 bits")))?,
         };
-        let ends = [
-            mapping.va.checked_add(mapping.size),
-            mapping.bo_offset.checked_add(mapping.size),
-        ];
-        if mapping.size == 0 || ends.contains(&None) {
+        let fits = |start: u64| start.checked_add(mapping.size).is_some_and(|e| e <= MAX_VA);
+        if mapping.size == 0 || !fits(mapping.va) || !fits(mapping.bo_offset) {
             return Err(at(format!(
-                "a mapping of {:#x} bytes at {:#x}",
-                mapping.size, mapping.va
+                "a mapping of {:#x} bytes at {:#x} from {:#x} of its buffer: want a size, and ends within 48 bits",
+                mapping.size, mapping.va, mapping.bo_offset
             )));
         }
         mappings.push(mapping);
@@ -460,7 +482,7 @@ fn read_file(path: &Path) -> Result<Vec<u8>, ReplayError> {
         let mut input = io::BufReader::new(std::fs::File::open(packed).map_err(error)?);
         let mut output = Bounded(Vec::new());
         lzma_rs::xz_decompress(&mut input, &mut output)
-            .map_err(|e| ReplayError::file(packed, format!("cannot be unpacked: {e:?}")))?;
+            .map_err(|e| ReplayError::file(packed, format!("cannot be unpacked: {e}")))?;
         return Ok(output.0);
     }
     let file = std::fs::File::open(path).map_err(error)?;

@@ -55,6 +55,14 @@ pub enum ReplayError {
     /// The driver refused something.
     #[error(transparent)]
     Driver(#[from] panthor_uapi::Error),
+    /// The driver refused something of a case.
+    #[error("case \"{op}\": {error}")]
+    Case {
+        /// The case.
+        op: String,
+        /// The driver's answer.
+        error: panthor_uapi::Error,
+    },
     /// A stream did not finish, or finished with an error.
     #[error("case \"{op}\": stream {stream} on queue {queue} {how}; group: {state}")]
     Stream {
@@ -83,7 +91,12 @@ impl ReplayError {
     pub fn is_hang(&self) -> bool {
         matches!(
             self,
-            Self::Stream { .. } | Self::Driver(panthor_uapi::Error::DeviceLost { .. })
+            Self::Stream { .. }
+                | Self::Driver(panthor_uapi::Error::DeviceLost { .. })
+                | Self::Case {
+                    error: panthor_uapi::Error::DeviceLost { .. },
+                    ..
+                }
         )
     }
 }
@@ -104,11 +117,20 @@ pub struct Outcome {
 /// # Errors
 /// [`ReplayError`]; nothing is left on the device then either.
 pub fn run(device: &Device, case: &Case) -> Result<Outcome, ReplayError> {
-    let session = Session::new(device, case)?;
-    session.submit_all()?;
-    let mut got = vec![0; case.output.expected.len()];
-    session.memory.read(case.output.va, &mut got);
-    Ok(compare(&case.output, &got))
+    let run = || {
+        let session = Session::new(device, case)?;
+        session.submit_all()?;
+        let mut got = vec![0; case.output.expected.len()];
+        session.memory.read(case.output.va, &mut got);
+        Ok(compare(&case.output, &got))
+    };
+    run().map_err(|error| match error {
+        ReplayError::Driver(error) => ReplayError::Case {
+            op: case.op.clone(),
+            error,
+        },
+        other => other,
+    })
 }
 
 /// A case's memory and group on the device.
