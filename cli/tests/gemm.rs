@@ -148,12 +148,13 @@ fn a_truncated_model_is_refused_at_every_cut() {
 
 #[test]
 fn a_hostile_model_is_refused_by_name() {
-    let hostile = |change: &dyn Fn(&mut Builder)| {
+    type Change<'a> = &'a dyn Fn(&mut Builder);
+    let hostile = |change: Change<'_>| {
         let mut builder = Builder::new();
         change(&mut builder);
         ModelFile::new(&builder.build())
     };
-    let cases: [(&dyn Fn(&mut Builder), [&str; 2]); 9] = [
+    let cases: [(Change<'_>, [&str; 2]); 9] = [
         (
             &|b| b.tensor_count = Some(1 << 63),
             ["9223372036854775808 tensors", "damaged"],
