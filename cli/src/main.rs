@@ -53,11 +53,17 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
             output::print_bytes(&script).map(|()| Exit::Right)
         }
         Command::Man => {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(Cli::command())
-                .render(&mut page)
-                .map_err(|e| Failure::new(Exit::Usage, e))?;
-            output::print_bytes(&page).map(|()| Exit::Right)
+            // One page for the program and one for each command, one after another: `man -l -` shows them all.
+            let mut program = Cli::command();
+            program.build();
+            let mut pages = Vec::new();
+            let commands = program.get_subcommands().filter(|c| c.get_name() != "help");
+            for command in std::iter::once(&program).chain(commands) {
+                clap_mangen::Man::new(command.clone())
+                    .render(&mut pages)
+                    .map_err(|e| Failure::new(Exit::Usage, e))?;
+            }
+            output::print_bytes(&pages).map(|()| Exit::Right)
         }
     }
 }

@@ -167,7 +167,12 @@ impl<'a> Session<'a> {
         let setup = free_page(case, page)
             .ok_or_else(|| unfit("no free page for the setup streams".into()))?;
 
-        let vm = device.create_vm(top.max(setup.0 + page).next_power_of_two())?;
+        // The whole range, where its power of two does not exist.
+        let range = top
+            .max(setup.0 + page)
+            .checked_next_power_of_two()
+            .unwrap_or(0);
+        let vm = device.create_vm(range)?;
         let memory = Memory::new(device, &vm, case)?;
         for (va, bytes) in &case.memory {
             memory.write(*va, bytes);
@@ -319,14 +324,18 @@ fn setup_stream(
 /// The lowest page above the first that no mapping of the case touches.
 fn free_page(case: &Case, page: u64) -> Option<GpuVa> {
     let mut at = page;
-    while let Some(m) = case
-        .mappings
-        .iter()
-        .find(|m| m.va < at + page && at < m.va + m.size)
-    {
-        at = m.va.checked_add(m.size)?;
+    loop {
+        let end = at.checked_add(page)?;
+        // The case's own ranges were checked not to wrap.
+        match case
+            .mappings
+            .iter()
+            .find(|m| m.va < end && at < m.va + m.size)
+        {
+            Some(m) => at = (m.va + m.size).checked_next_multiple_of(page)?,
+            None => return Some(GpuVa(at)),
+        }
     }
-    Some(GpuVa(at))
 }
 
 /// The buffer objects of a case, found by GPU address.
@@ -522,5 +531,11 @@ mod tests {
             output: output(&[], Tolerance::Exact),
         };
         assert_eq!(free_page(&case, 0x1000), Some(GpuVa(0x4000)));
+
+        let everything = Case {
+            mappings: vec![mapping(0, u64::MAX)],
+            ..case
+        };
+        assert_eq!(free_page(&everything, 0x1000), None);
     }
 }

@@ -38,6 +38,49 @@ fn client(kernel: &str) -> Client {
     client
 }
 
+/// Memory for user pointers, and behind it a hole of 4 GiB: random sizes lead the driver beyond the memory, and what lies
+/// there must be nobody's.
+struct Arena(*mut u64);
+
+impl Arena {
+    const WORDS: usize = 1024;
+    const HOLE: usize = 4 << 30;
+
+    fn new() -> Self {
+        use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
+        // SAFETY: a new mapping of our own, of which only the first pages become accessible.
+        let base = unsafe {
+            let base = mmap_anonymous(
+                std::ptr::null_mut(),
+                Self::HOLE,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+            .unwrap();
+            mprotect(
+                base,
+                8 * Self::WORDS,
+                MprotectFlags::READ | MprotectFlags::WRITE,
+            )
+            .unwrap();
+            base
+        };
+        Self(base.cast())
+    }
+
+    fn words(&mut self) -> &mut [u64] {
+        // SAFETY: the first pages are mapped for reading and writing, page-aligned, zero from the start, and ours until drop.
+        unsafe { std::slice::from_raw_parts_mut(self.0, Self::WORDS) }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `new` mapped; the slices of `words` have ended.
+        unsafe { rustix::mm::munmap(self.0.cast(), Self::HOLE).unwrap() }
+    }
+}
+
 /// The call would sleep until somebody else does something: a deadline of "never", taken out of the struct.
 fn bound_wait(nr: u32, words: &mut [u32]) {
     let high = match nr {
@@ -72,8 +115,8 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let client = client(KERNELS[kernel]);
-        let mut memory = vec![0_u64; 1024];
-        let base = memory.as_mut_ptr() as u64;
+        let mut memory = Arena::new();
+        let base = memory.0 as u64;
         let mut runner = proptest::test_runner::TestRunner::new_with_rng(
             ProptestConfig::default(),
             proptest::test_runner::TestRng::from_seed(
@@ -82,7 +125,7 @@ proptest! {
             ),
         );
         for (nr, direction, size, fill) in calls {
-            for word in &mut memory {
+            for word in memory.words() {
                 let tree = words(base).new_tree(&mut runner).unwrap();
                 let words = tree.current();
                 *word = u64::from(words[0]) | u64::from(words.get(1).copied().unwrap_or(fill as u32)) << 32;
@@ -99,7 +142,7 @@ proptest! {
             let _ = client.raw(client.fd, request, args.as_mut_ptr().cast());
         }
         for request in [SYNC_IOC_MERGE, SYNC_IOC_FILE_INFO] {
-            let _ = client.raw(client.fd, request, memory.as_mut_ptr().cast());
+            let _ = client.raw(client.fd, request, memory.0.cast());
         }
         client.close(client.fd);
         client.device.sleep_until(client.device.now() + 1_000_000_000);
