@@ -119,24 +119,13 @@ impl JobUsage {
 
 impl From<&crate::shader::Usage> for JobUsage {
     fn from(usage: &crate::shader::Usage) -> Self {
-        let mut cores: Vec<Usage> = usage
-            .cores
-            .iter()
-            .map(|core| Usage {
-                fma: core.counts.fma,
-                cvt: core.counts.cvt,
-                sfu: core.counts.sfu,
-                ls: core.counts.ls,
-                ls_lines: core.counts.ls_lines,
-                other: core.counts.barriers,
-                warps: 0,
-            })
-            .collect();
-        // The cores count their warps together only.
-        if let Some(first) = cores.first_mut() {
-            first.warps = usage.warps;
+        Self {
+            cores: usage
+                .cores
+                .iter()
+                .map(|core| core.counts.cost(core.warps))
+                .collect(),
         }
-        Self { cores }
     }
 }
 

@@ -465,7 +465,7 @@ flag! { SATURATE, "saturate", 30, Saturate, "The result saturates instead of wra
 flag! { NOT_RESULT, "not_result", 30, NotResult, "The result is complemented." }
 flag! { RHADD, "rhadd", 30, Rhadd, "The halved sum is rounded up." }
 flag! { UNSIGNED, "unsigned", 39, Unsigned, "A widened value is extended with zeros." }
-flag! { COMPARE, "compare", 26, Compare, "Exchange only where memory equals the first staging value." }
+flag! { COMPARE, "compare", 26, Compare, "Exchange only where memory equals the second staging value." }
 flag! { CONSERVATIVE, "conservative", 35, Conservative, "Conservative branch." }
 flag! { EQ, "eq", 36, Eq, "Branch where the source is zero." }
 flag! { ABSOLUTE, "absolute", 40, Absolute, "The target is an address." }

@@ -51,7 +51,7 @@ spelled! {
         Le = "le",
         /// Greater or less than (false for NaN); floating point only.
         Gtlt = "gtlt",
-        /// Neither is NaN; floating point only.
+        /// Less than in IEEE 754's total order; floating point only. (Mesa, kraid/ops.rs, `CmpOp::fold`.)
         Total = "total",
     }
 }
@@ -442,7 +442,8 @@ pub struct Mods {
     pub unsigned: bool,
     /// Operation of an atomic.
     pub atomic: AtomicOp,
-    /// The exchange happens only where memory equals the first staging value (`ACMPXCHG`).
+    /// `ACMPXCHG`: the first staging value is stored only where memory equals the second.
+    /// (Mesa, bifrost_compile.c, `bi_emit_acmpxchg_to`: new value before compared value, swapped from NIR's order.)
     pub compare: bool,
     /// The branch is taken where the source is zero (else where it is not).
     pub eq: bool,

@@ -109,8 +109,8 @@ const OLD_CYCLES: u64 = 1 << 32;
 /// When to look for such agents.
 const MANY_AGENTS: usize = 1 << 12;
 
-/// Ticks of the system timestamp per second on an RK3588 (device tree: arch timer at 24 MHz).
-const TIMESTAMP_HZ: u64 = 24_000_000;
+/// Ticks of the system timestamp per second on an RK3588 (device tree: arch timer at 24 MHz, `CNTFRQ_EL0`).
+pub const TIMESTAMP_HZ: u64 = 24_000_000;
 
 impl Device {
     /// A device whose shader cores run at `hz`.

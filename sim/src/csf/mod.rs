@@ -45,7 +45,7 @@ mod scoreboard;
 mod tests;
 
 pub use background::{FLUSH_CYCLES, MEMORY_CYCLES};
-pub use device::{ComputeEndpoint, Device, Event, JobError, JobRecord};
+pub use device::{ComputeEndpoint, Device, Event, JobError, JobRecord, TIMESTAMP_HZ};
 pub use exception::{Cause, Exception, Fault};
 pub use execute::JOB_CYCLES;
 pub use job::{JobParams, job_words};

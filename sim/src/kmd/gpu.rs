@@ -11,7 +11,7 @@ use crate::cost::{JobUsage, UNITS_PER_CORE, Usage};
 use crate::csf::{
     self, ComputeEndpoint, Env, Event, JobError, JobParams, JobRecord, Queue, Stop, job_words,
 };
-use crate::mmu::{Caches, LscRule};
+use crate::mmu::Caches;
 use crate::shader::{ComputeJob, FaultKind, ShaderCores, ShaderFault, ShaderMemory};
 
 /// Instructions of a stream that run before the driver looks again.
@@ -88,11 +88,6 @@ impl Monitor {
 impl Mali {
     /// The GPU that the options describe.
     pub fn new(options: &Options) -> Self {
-        let rule = if options.strict {
-            LscRule::default()
-        } else {
-            LscRule::Coherent
-        };
         let hz = (options.gpu_mhz * 1e6) as u64;
         // No core issues more than this before the driver's timer strikes.
         let timeout_cycles = options.job_timeout_ms as f64 * 1000.0 * options.gpu_mhz;
@@ -100,7 +95,7 @@ impl Mali {
         Self {
             shared: Arc::new(Shared {
                 caches: Caches::new(),
-                device: Mutex::new(csf::Device::new(rule, hz)),
+                device: Mutex::new(csf::Device::new(options.lsc_rule(), hz)),
                 log: Mutex::default(),
             }),
             threads: options.threads,
@@ -160,28 +155,10 @@ struct Endpoint {
 
 impl ComputeEndpoint for Endpoint {
     fn run<M: ShaderMemory>(&self, job: &ComputeJob, memory: &M) -> Result<JobUsage, JobError> {
-        let usage = self
-            .cores
-            .run(job, memory)
-            .map_err(|fault| self.job_error(*fault))?;
-        let mut cores: Vec<Usage> = usage
-            .cores
-            .iter()
-            .map(|core| Usage {
-                fma: core.counts.fma,
-                cvt: core.counts.cvt,
-                sfu: core.counts.sfu,
-                ls: core.counts.ls,
-                ls_lines: core.counts.ls_lines,
-                other: core.counts.barriers,
-                warps: 0,
-            })
-            .collect();
-        // The cores report their warps together only.
-        if let Some(first) = cores.first_mut() {
-            first.warps = usage.warps;
+        match self.cores.run(job, memory) {
+            Ok(usage) => Ok(JobUsage::from(&usage)),
+            Err(fault) => Err(self.job_error(*fault)),
         }
-        Ok(JobUsage { cores })
     }
 }
 

@@ -52,9 +52,6 @@ mod world;
 pub use device::{Device, Sim};
 pub use gpu::{JobLog, Mali, Monitor};
 pub use options::{BadOption, Kernel, Options};
-pub use query::{
-    AS_PRESENT, CS_REGISTERS, CS_SLOTS, CSG_SLOTS, GPU_ID, SCOREBOARD_SLOTS,
-    UNPRESERVED_CS_REGISTERS, shader_present,
-};
+pub use query::{AS_PRESENT, CS_SLOTS, CSG_SLOTS, GPU_ID, shader_present};
 pub use vm::{VM_PAGE, Vm};
 pub use world::LiveObjects;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::mmu::LscRule;
+
 /// A kernel release whose driver the simulator imitates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kernel {
@@ -66,8 +68,12 @@ pub struct Options {
     pub memory_mib: u64,
     /// `page_size=4096|16384|65536`: the CPU's pages, in bytes. Default 4096.
     pub page_size: usize,
-    /// `strict=0|1`: whether coherency errors stop a job instead of giving it stale data. Default 1.
+    /// `strict=0|1`: whether reading what the CPU wrote through a cached mapping and did not sync is an error. Without
+    /// it `lsc` is `coherent` where nothing else is given. Default 1.
     pub strict: bool,
+    /// `lsc=flushed|private|coherent`: what must lie between the jobs of a stream that depend on each other. `None`
+    /// leaves it to `strict` ([`Options::lsc_rule`]).
+    pub lsc: Option<LscRule>,
     /// `nice=0|1`: whether the client holds CAP_SYS_NICE, which high priorities need. Default 0.
     pub nice: bool,
 }
@@ -85,6 +91,7 @@ impl Default for Options {
             memory_mib: 16384,
             page_size: 4096,
             strict: true,
+            lsc: None,
             nice: false,
         }
     }
@@ -117,7 +124,7 @@ pub enum BadOption {
     Host(String),
 }
 
-const KEYS: &str = "kernel, cores, job_timeout_ms, gpu_mhz, seed, threads, va_bits, memory, page_size, strict, nice";
+const KEYS: &str = "kernel, cores, job_timeout_ms, gpu_mhz, seed, threads, va_bits, memory, page_size, strict, lsc, nice";
 
 impl FromStr for Options {
     type Err = BadOption;
@@ -142,6 +149,17 @@ impl FromStr for Options {
 }
 
 impl Options {
+    /// What must lie between a job's writes and another job's reads: `lsc`, or what `strict` implies.
+    #[must_use]
+    pub fn lsc_rule(&self) -> LscRule {
+        let implied = if self.strict {
+            LscRule::default()
+        } else {
+            LscRule::Coherent
+        };
+        self.lsc.unwrap_or(implied)
+    }
+
     fn set(&mut self, key: &str, value: &str) -> Result<(), BadOption> {
         let bad = |key, allowed| BadOption::BadValue {
             key,
@@ -197,6 +215,14 @@ impl Options {
                 }
             }
             "strict" => self.strict = switch(value).ok_or_else(|| bad("strict", "0 or 1"))?,
+            "lsc" => {
+                self.lsc = Some(match value {
+                    "flushed" => LscRule::Flushed,
+                    "private" => LscRule::Private,
+                    "coherent" => LscRule::Coherent,
+                    _ => return Err(bad("lsc", "flushed, private or coherent")),
+                })
+            }
             "nice" => self.nice = switch(value).ok_or_else(|| bad("nice", "0 or 1"))?,
             _ => return Err(BadOption::UnknownKey(key.into())),
         }
@@ -223,7 +249,7 @@ mod tests {
     #[test]
     fn reads_every_key() {
         let text = "sim:kernel=6.12,cores=2,job_timeout_ms=7,gpu_mhz=0.2,seed=9,threads=3,va_bits=40,memory=64,\
-                    page_size=65536,strict=0,nice=1";
+                    page_size=65536,strict=0,lsc=private,nice=1";
         let options: Options = text.parse().unwrap();
         let expected = Options {
             kernel: Kernel::V6_12,
@@ -236,11 +262,26 @@ mod tests {
             memory_mib: 64,
             page_size: 65536,
             strict: false,
+            lsc: Some(LscRule::Private),
             nice: true,
         };
         assert_eq!(options, expected);
         assert_eq!("sim".parse::<Options>().unwrap(), Options::default());
         assert_eq!("sim:".parse::<Options>().unwrap(), Options::default());
+    }
+
+    #[test]
+    fn the_rule_between_jobs_is_given_or_follows_from_strict() {
+        for (text, rule) in [
+            ("sim", LscRule::Flushed),
+            ("sim:strict=0", LscRule::Coherent),
+            ("sim:lsc=coherent", LscRule::Coherent),
+            ("sim:lsc=private", LscRule::Private),
+            ("sim:lsc=flushed,strict=0", LscRule::Flushed),
+            ("sim:strict=0,lsc=private", LscRule::Private),
+        ] {
+            assert_eq!(text.parse::<Options>().unwrap().lsc_rule(), rule, "{text}");
+        }
     }
 
     #[test]
@@ -256,6 +297,10 @@ mod tests {
             ("simulator", "no simulator"),
             ("/dev/dri/renderD128", "no simulator"),
             ("sim:gpu_mhz=nan", "0.001 to 100000"),
+            (
+                "sim:lsc=shared",
+                "lsc=\"shared\" is not allowed: expected flushed, private or coherent",
+            ),
             ("sim:page_size=8192", "4096, 16384 or 65536"),
         ] {
             let message = text.parse::<Options>().unwrap_err().to_string();

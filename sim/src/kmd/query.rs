@@ -4,6 +4,7 @@
 //! 0x7120306, tiler 0x809, memory 0x301, MMU 0x2830, AS 0xff, shader_present 0x50005) and Mesa's
 //! `src/panfrost/drm-shim` for what the message does not print.
 
+use mali_isa::csf::{KERNEL_REGISTERS, REGISTERS, SCOREBOARDS};
 use panthor_uapi::Errno;
 use panthor_uapi::sys::panthor::*;
 use zerocopy::IntoBytes;
@@ -12,6 +13,8 @@ use super::options::Options;
 use super::user;
 use super::vm::{VM_LARGE_PAGE, VM_PAGE};
 use super::world::{IOCTL_NS, World};
+use crate::csf::TIMESTAMP_HZ;
+use crate::shader::{THREADS_PER_CORE, WORKGROUP_THREADS};
 
 const TIMESTAMP_GPU: u32 = 1 << 0;
 const TIMESTAMP_CPU_TYPE_MASK: u32 = 7 << 1;
@@ -29,16 +32,8 @@ pub const AS_PRESENT: u32 = 0xff;
 pub const CSG_SLOTS: u32 = 8;
 /// Queues per group.
 pub const CS_SLOTS: u32 = 8;
-/// Registers of a command stream.
-pub const CS_REGISTERS: u32 = 96;
-/// Scoreboard slots of a queue.
-pub const SCOREBOARD_SLOTS: u32 = 8;
-/// Registers at the end that the driver's ring instructions use (`CSF_UNPRESERVED_REG_COUNT`).
-pub const UNPRESERVED_CS_REGISTERS: u32 = 4;
 /// Width of physical addresses, bits 8 to 15 of MMU_FEATURES.
 const PA_BITS: u32 = 0x28;
-/// Ticks per second of the timestamp counter (`CNTFRQ_EL0` of an RK3588).
-pub const TIMESTAMP_HZ: u64 = 24_000_000;
 
 /// SHADER_PRESENT of a device with `cores` shader cores.
 ///
@@ -65,9 +60,9 @@ pub fn gpu_info(options: &Options) -> drm_panthor_gpu_info {
         mem_features: 0x301,
         mmu_features: PA_BITS << 8 | options.va_bits,
         thread_features: 0x401_0000,
-        max_threads: 2048,
-        thread_max_workgroup_size: 1024,
-        thread_max_barrier_size: 1024,
+        max_threads: THREADS_PER_CORE,
+        thread_max_workgroup_size: WORKGROUP_THREADS,
+        thread_max_barrier_size: WORKGROUP_THREADS,
         coherency_features: 0,
         texture_features: [0xc1ff_ff9e; 4],
         as_present: AS_PRESENT,
@@ -101,9 +96,9 @@ pub fn csif_info() -> drm_panthor_csif_info {
     drm_panthor_csif_info {
         csg_slot_count: CSG_SLOTS,
         cs_slot_count: CS_SLOTS,
-        cs_reg_count: CS_REGISTERS,
-        scoreboard_slot_count: SCOREBOARD_SLOTS,
-        unpreserved_cs_reg_count: UNPRESERVED_CS_REGISTERS,
+        cs_reg_count: REGISTERS.into(),
+        scoreboard_slot_count: SCOREBOARDS.into(),
+        unpreserved_cs_reg_count: KERNEL_REGISTERS.into(),
         pad: 0,
     }
 }

@@ -19,8 +19,7 @@ const SHARDS: usize = 64;
 /// back too, as they were when the line was first written.
 ///
 /// What is *not* modelled: clean lines that the GPU has only read (a host write between two GPU reads is seen without
-/// invalidation), capacity, eviction (dirty data never reaches memory by itself), and the caches of single cores: that
-/// one core reads what another has written in the *same* job is not noticed.
+/// invalidation), capacity, and eviction (dirty data never reaches memory by itself).
 #[derive(Debug)]
 pub struct Caches {
     shards: [Mutex<HashMap<usize, Arc<Frame>>>; SHARDS],

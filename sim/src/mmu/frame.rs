@@ -2,9 +2,9 @@
 
 use std::ptr::NonNull;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use super::order::{AgentSet, PAST_LSC};
+use super::order::{AgentSet, CoreMark, Mark, PAST_LSC};
 
 /// Bytes of a frame: the smallest page the GPU's MMU has (AArch64 4K granule; panthor_mmu.c, `SZ_4K`).
 pub(super) const FRAME_BYTES: usize = 4096;
@@ -42,10 +42,10 @@ unsafe impl Sync for Frame {}
 #[derive(Debug)]
 pub(super) struct FrameData {
     words: [AtomicU32; WORDS],
-    /// Last writer of each word, 0 for none.
-    writers: [AtomicU32; WORDS],
-    /// Last reader of each word, 0 for none.
-    readers: [AtomicU32; WORDS],
+    /// Last writer of each word, and the cores that wrote its bytes.
+    writers: [AtomicU64; WORDS],
+    /// Last reader of each word, and the cores that read its bytes.
+    readers: [AtomicU64; WORDS],
     lines: [AtomicU8; LINES],
     /// Whether any line is present.
     used: AtomicBool,
@@ -167,7 +167,7 @@ impl Frame {
             return 0;
         }
         let is_done = |word: usize| {
-            let agent = data.writers[word].load(Ordering::Relaxed) & !PAST_LSC;
+            let agent = data.writer(word).agent & !PAST_LSC;
             agent == 0 || done.is_none_or(|d| d.contains(agent))
         };
         let (mut cleaned, mut used) = (0, false);
@@ -221,32 +221,51 @@ impl FrameData {
     fn new() -> Self {
         Self {
             words: [const { AtomicU32::new(0) }; WORDS],
-            writers: [const { AtomicU32::new(0) }; WORDS],
-            readers: [const { AtomicU32::new(0) }; WORDS],
+            writers: [const { AtomicU64::new(0) }; WORDS],
+            readers: [const { AtomicU64::new(0) }; WORDS],
             lines: [const { AtomicU8::new(0) }; LINES],
             used: AtomicBool::new(false),
         }
     }
 
     #[inline]
-    pub(super) fn writer(&self, word: usize) -> u32 {
-        self.writers[word].load(Ordering::Relaxed)
+    pub(super) fn writer(&self, word: usize) -> Mark {
+        Mark::unpack(self.writers[word].load(Ordering::Relaxed))
+    }
+
+    /// Notes that `core` of the agent has written the bytes of `mask`.
+    #[inline]
+    pub(super) fn set_writer(&self, word: usize, agent: u32, core: CoreMark, mask: u32) {
+        let place = &self.writers[word];
+        let old = place.load(Ordering::Relaxed);
+        let new = Mark::unpack(old).written(agent, core, mask).pack();
+        if new != old {
+            // Another core at the same word may be forgotten here: a race is then not seen, never one invented.
+            place.store(new, Ordering::Relaxed);
+        }
     }
 
     #[inline]
-    pub(super) fn set_writer(&self, word: usize, tag: u32) {
-        self.writers[word].store(tag, Ordering::Relaxed);
+    pub(super) fn reader(&self, word: usize) -> Mark {
+        Mark::unpack(self.readers[word].load(Ordering::Relaxed))
     }
 
+    /// Notes that `core` of the agent has read the bytes of `mask`.
     #[inline]
-    pub(super) fn reader(&self, word: usize) -> u32 {
-        self.readers[word].load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    pub(super) fn set_reader(&self, word: usize, tag: u32) {
-        if self.readers[word].load(Ordering::Relaxed) != tag {
-            self.readers[word].store(tag, Ordering::Relaxed);
+    pub(super) fn set_reader(&self, word: usize, agent: u32, core: CoreMark, mask: u32) {
+        let place = &self.readers[word];
+        let old = place.load(Ordering::Relaxed);
+        // Mostly the same reader again.
+        let whole = Mark {
+            agent,
+            cores: core.everywhere(),
+        };
+        if old == whole.pack() {
+            return;
+        }
+        let new = Mark::unpack(old).read(agent, core, mask).pack();
+        if new != old {
+            place.store(new, Ordering::Relaxed);
         }
     }
 }

@@ -115,6 +115,103 @@ impl Knowledge {
 /// is enough.
 pub(super) const PAST_LSC: u32 = 1 << 31;
 
+/// A shader core as words remember it: 0 for accesses that need no order within their job (of streams, atomics, and
+/// past the caches), else the core's index and 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct CoreMark(u8);
+
+impl CoreMark {
+    /// None that is checked.
+    pub(super) const NONE: CoreMark = CoreMark(0);
+    /// Several cores have read it.
+    const SEVERAL: u8 = 0xff;
+    /// Cores from this one on share a mark; no GPU has so many.
+    const LAST: u32 = 0xfd;
+
+    pub(super) fn new(core: u32) -> CoreMark {
+        CoreMark(core.min(Self::LAST) as u8 + 1)
+    }
+
+    /// The core's index; `None` where there is none or there are several.
+    pub(super) fn index(self) -> Option<u32> {
+        match self.0 {
+            0 | Self::SEVERAL => None,
+            mark => Some(u32::from(mark) - 1),
+        }
+    }
+
+    /// The mark in each of a word's bytes.
+    #[inline]
+    pub(super) fn everywhere(self) -> u32 {
+        u32::from(self.0) * 0x0101_0101
+    }
+}
+
+/// Who has last written or read a word: the agent (0 for none), and for each byte the core, [`CoreMark`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) agent: u32,
+    pub(super) cores: u32,
+}
+
+impl Mark {
+    #[inline]
+    pub(super) fn unpack(bits: u64) -> Mark {
+        Mark {
+            agent: (bits >> 32) as u32,
+            cores: bits as u32,
+        }
+    }
+
+    #[inline]
+    pub(super) fn pack(self) -> u64 {
+        u64::from(self.agent) << 32 | u64::from(self.cores)
+    }
+
+    /// The mark after `core` of `agent` has written the bytes of `mask`.
+    #[inline]
+    pub(super) fn written(self, agent: u32, core: CoreMark, mask: u32) -> Mark {
+        let before = if self.agent == agent { self.cores } else { 0 };
+        let cores = (before & !mask) | (core.everywhere() & mask);
+        Mark { agent, cores }
+    }
+
+    /// The mark after `core` of `agent` has read the bytes of `mask`.
+    pub(super) fn read(self, agent: u32, core: CoreMark, mask: u32) -> Mark {
+        let before = if self.agent == agent { self.cores } else { 0 };
+        if core == CoreMark::NONE {
+            let cores = before;
+            return Mark { agent, cores };
+        }
+        let mut cores = before.to_le_bytes();
+        for (byte, covered) in cores.iter_mut().zip(mask.to_le_bytes()) {
+            if covered == 0 || *byte == core.0 {
+                continue;
+            }
+            *byte = if *byte == 0 {
+                core.0
+            } else {
+                CoreMark::SEVERAL
+            };
+        }
+        Mark {
+            agent,
+            cores: u32::from_le_bytes(cores),
+        }
+    }
+
+    /// Another core than `core` that this mark, of the same agent, has in a byte of `mask`.
+    #[inline]
+    pub(super) fn other_core(self, core: CoreMark, mask: u32) -> Option<CoreMark> {
+        if core == CoreMark::NONE || (self.cores ^ core.everywhere()) & mask == 0 {
+            return None;
+        }
+        let other = |byte: &u8| *byte != 0 && *byte != core.0;
+        let cores = (self.cores & mask).to_le_bytes();
+        cores.into_iter().find(other).map(CoreMark)
+    }
+}
+
 /// One agent's view of memory.
 #[derive(Clone, Debug, Default)]
 pub struct View {
@@ -207,6 +304,28 @@ mod tests {
         assert!(set.contains(9) && !set.contains(8) && set.contains(5));
         set.union(&AgentSet::below(9));
         assert_eq!(set, AgentSet::below(10));
+    }
+
+    #[test]
+    fn marks_tell_the_cores_of_each_byte() {
+        let [a, b] = [0, 1].map(CoreMark::new);
+        let mark = Mark::default()
+            .written(7, a, 0xffff)
+            .written(7, b, 0xff00_0000);
+        assert_eq!(Mark::unpack(mark.pack()), mark);
+        assert_eq!(mark.other_core(a, 0x00ff_ffff), None);
+        assert_eq!(mark.other_core(a, !0), Some(b));
+        assert_eq!(mark.other_core(b, 0xff00_0000), None);
+        assert_eq!(mark.other_core(b, 0xff), Some(a));
+        assert_eq!(mark.other_core(CoreMark::NONE, !0), None);
+        // Another agent begins anew; what needs no order leaves nothing.
+        assert_eq!(mark.written(8, a, 0xff).other_core(b, !0xff), None);
+        assert_eq!(mark.written(7, CoreMark::NONE, !0).other_core(b, !0), None);
+        let read = Mark::default().read(7, a, !0).read(7, b, 0xff);
+        assert_eq!(read.other_core(a, !0xff), None);
+        // Both have read it: each is another for either.
+        assert!(read.other_core(a, 0xff).is_some() && read.other_core(b, 0xff).is_some());
+        assert_eq!(CoreMark::new(u32::MAX).index(), Some(CoreMark::LAST));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::caches::Caches;
 use super::frame::{FRAME_BYTES, Frame, FrameData};
-use super::order::{Order, PAST_LSC, View};
+use super::order::{CoreMark, Order, PAST_LSC, View};
 use super::{Access, AddressSpace, MmuFault, MmuFaultKind};
 use crate::shader::{MemoryPort, ShaderMemory, WARP_LANES};
 
@@ -80,6 +80,32 @@ pub enum MemoryError {
         /// Who writes.
         writer: u32,
     },
+    /// Each core has its own load-store cache: within a job only atomics and uncached mappings pass data between cores.
+    #[error(
+        "read at {va:#x} by core {core} of what core {other} wrote in the same job {job}, without an atomic"
+    )]
+    ReadAcrossCores {
+        /// Address of the word.
+        va: u64,
+        /// The job.
+        job: u32,
+        /// Index of the core that reads, among the present ones.
+        core: u32,
+        /// Index of the core that wrote.
+        other: u32,
+    },
+    /// The same, the other way round: the reader may see the old value or the new one.
+    #[error(
+        "store at {va:#x} by core {core} over what another core read in the same job {job}, without an atomic"
+    )]
+    WriteAcrossCores {
+        /// Address of the word.
+        va: u64,
+        /// The job.
+        job: u32,
+        /// Index of the core that writes, among the present ones.
+        core: u32,
+    },
     /// The address space gave a page that does not start at a multiple of eight in the host.
     #[error("the page at {va:#x} lies misaligned in the host")]
     HostAlignment {
@@ -107,7 +133,7 @@ impl<'a, A: AddressSpace> JobMemory<'a, A> {
         }
     }
 
-    /// One port.
+    /// A port of no core in particular.
     #[must_use]
     pub fn new_port(&self) -> Port<'a, A> {
         Port::new(self.space, self.caches, self.view.clone())
@@ -116,8 +142,12 @@ impl<'a, A: AddressSpace> JobMemory<'a, A> {
 
 impl<'a, A: AddressSpace> ShaderMemory for JobMemory<'a, A> {
     type Port = Port<'a, A>;
-    fn port(&self, _core: u32) -> Port<'a, A> {
-        self.new_port()
+    fn port(&self, core: u32) -> Port<'a, A> {
+        let mut port = self.new_port();
+        if self.view.rule != super::LscRule::Coherent {
+            port.core = CoreMark::new(core);
+        }
+        port
     }
 }
 
@@ -139,6 +169,8 @@ pub struct Port<'a, A> {
     space: &'a A,
     caches: &'a Caches,
     view: Arc<View>,
+    /// The core, where races between the cores of one job are looked for.
+    core: CoreMark,
     tlb: Vec<Option<Entry>>,
 }
 
@@ -152,6 +184,7 @@ impl<'a, A: AddressSpace> Port<'a, A> {
             space,
             caches,
             view,
+            core: CoreMark::NONE,
             tlb,
         }
     }
@@ -214,17 +247,33 @@ impl<'a, A: AddressSpace> Port<'a, A> {
         Ok(())
     }
 
-    /// Checks the order of a read of one word and marks it as read.
+    /// Checks the order of a read of the bytes of `mask` in one word and marks it as read.
     #[inline]
-    fn check_read(view: &View, data: &FrameData, word: usize, va: u64) -> Result<(), MemoryError> {
+    fn check_read(
+        view: &View,
+        core: CoreMark,
+        data: &FrameData,
+        word: usize,
+        va: u64,
+        mask: u32,
+    ) -> Result<(), MemoryError> {
         let writer = data.writer(word);
-        if writer != view.tag {
-            match view.order(writer) {
+        if writer.agent == view.tag {
+            if let Some(other) = writer.other_core(core, mask) {
+                return Err(MemoryError::ReadAcrossCores {
+                    va,
+                    job: view.tag & !PAST_LSC,
+                    core: core.index().unwrap_or(u32::MAX),
+                    other: other.index().unwrap_or(u32::MAX),
+                });
+            }
+        } else {
+            match view.order(writer.agent) {
                 Order::Good => {}
-                order => return Err(Self::bad_read(view, order, writer, va)),
+                order => return Err(Self::bad_read(view, order, writer.agent, va)),
             }
         }
-        data.set_reader(word, view.tag);
+        data.set_reader(word, view.tag, core, mask);
         Ok(())
     }
 
@@ -237,29 +286,39 @@ impl<'a, A: AddressSpace> Port<'a, A> {
         }
     }
 
-    /// Checks the order of a write of one word and marks it as written.
+    /// Checks the order of a write of the bytes of `mask` in one word and marks it as written.
     #[inline]
     fn check_write(
         view: &View,
+        core: CoreMark,
         data: &FrameData,
         word: usize,
         va: u64,
         tag: u32,
+        mask: u32,
     ) -> Result<(), MemoryError> {
-        let other = data.writer(word);
+        let other = data.writer(word).agent;
         if other != tag {
             // Bytes beside the written ones stay: only whoever wrote last is remembered, so order is needed.
             if view.order(other) != Order::Good && !Self::may_overwrite(view, other) {
                 let (other, writer) = (other & !PAST_LSC, tag & !PAST_LSC);
                 return Err(MemoryError::WriteBeforeWait { va, other, writer });
             }
-            data.set_writer(word, tag);
         }
         let reader = data.reader(word);
-        if !view.done(reader) {
-            let (reader, writer) = (reader & !PAST_LSC, tag & !PAST_LSC);
+        if reader.agent == tag {
+            if reader.other_core(core, mask).is_some() {
+                return Err(MemoryError::WriteAcrossCores {
+                    va,
+                    job: tag,
+                    core: core.index().unwrap_or(u32::MAX),
+                });
+            }
+        } else if !view.done(reader.agent) {
+            let (reader, writer) = (reader.agent & !PAST_LSC, tag & !PAST_LSC);
             return Err(MemoryError::WriteBeforeRead { va, reader, writer });
         }
+        data.set_writer(word, tag, core, mask);
         Ok(())
     }
 
@@ -274,6 +333,7 @@ impl<'a, A: AddressSpace> Port<'a, A> {
     fn load_from<const N: usize>(
         entry: &Entry,
         view: &View,
+        core: CoreMark,
         va: u64,
     ) -> Result<[u8; N], MemoryError> {
         let offset = va as usize % FRAME_BYTES;
@@ -285,8 +345,10 @@ impl<'a, A: AddressSpace> Port<'a, A> {
             // Never written by the GPU: weights, code, descriptors.
             return Ok(assemble(offset, |word| frame.memory(word)));
         };
+        let core = if entry.uncached { CoreMark::NONE } else { core };
         for (i, word) in (offset / 4..(offset + N).div_ceil(4)).enumerate() {
-            Self::check_read(view, data, word, va - (va % 4) + 4 * i as u64)?;
+            let mask = covered(offset, N, word);
+            Self::check_read(view, core, data, word, va - (va % 4) + 4 * i as u64, mask)?;
         }
         Ok(if entry.uncached {
             assemble(offset, |word| frame.memory(word))
@@ -354,19 +416,20 @@ impl<'a, A: AddressSpace> Port<'a, A> {
             self.caches.note_written(frame);
         }
         let view = &*self.view;
-        let tag = if entry.uncached {
-            view.tag | PAST_LSC
+        let (tag, core) = if entry.uncached {
+            (view.tag | PAST_LSC, CoreMark::NONE)
         } else {
-            view.tag
+            (view.tag, self.core)
         };
         let offset = va as usize % FRAME_BYTES;
         for (index, word) in (offset / 4..(offset + len).div_ceil(4)).enumerate() {
             let word_va = va - (va % 4) + 4 * index as u64;
+            let covered = covered(offset, len, word);
             if read {
-                Self::check_read(view, data, word, word_va)?;
+                Self::check_read(view, core, data, word, word_va, covered)?;
             }
             if view.tag != 0 {
-                Self::check_write(view, data, word, word_va, tag)?;
+                Self::check_write(view, core, data, word, word_va, tag, covered)?;
             }
             let old = match (read, entry.uncached) {
                 (false, _) => 0,
@@ -382,6 +445,19 @@ impl<'a, A: AddressSpace> Port<'a, A> {
         }
         Ok(())
     }
+}
+
+/// The bytes of word `word` that `len` bytes from byte `offset` on cover, 0xff for each.
+#[inline(always)]
+fn covered(offset: usize, len: usize, word: usize) -> u32 {
+    if offset % 4 == 0 && len % 4 == 0 {
+        return !0;
+    }
+    let start = 4 * word;
+    let low = offset.saturating_sub(start).min(4) as u32;
+    let high = (offset + len).saturating_sub(start).min(4) as u32;
+    let below = |bytes: u32| ((1u64 << (8 * bytes)) - 1) as u32;
+    below(high) & !below(low)
 }
 
 /// The `N` bytes from byte `offset` on, out of little-endian words.
@@ -418,7 +494,7 @@ impl<A: AddressSpace> MemoryPort for Port<'_, A> {
             }
             .into());
         };
-        Self::load_from(entry, &self.view, va)
+        Self::load_from(entry, &self.view, self.core, va)
     }
 
     fn load_lanes<const N: usize>(
@@ -459,7 +535,7 @@ impl<A: AddressSpace> MemoryPort for Port<'_, A> {
                 if place(va[lane]) != (page, true) {
                     break;
                 }
-                out[lane] = Self::load_from(entry, &self.view, va[lane])
+                out[lane] = Self::load_from(entry, &self.view, self.core, va[lane])
                     .map_err(|error| (lane as u8, error))?;
                 left &= left - 1;
             }
@@ -498,12 +574,15 @@ impl<A: AddressSpace> MemoryPort for Port<'_, A> {
             self.caches
                 .atomic_guard(frame, va as usize % FRAME_BYTES / 4)
         });
+        // The L2 carries out atomics: they need no order between cores.
+        let core = std::mem::replace(&mut self.core, CoreMark::NONE);
         let mut before = 0;
-        self.modify(va & !3, 4, true, &mut |_, old| {
+        let done = self.modify(va & !3, 4, true, &mut |_, old| {
             before = old;
             (f(old), !0)
-        })?;
-        Ok(before)
+        });
+        self.core = core;
+        done.map(|()| before)
     }
 
     fn atomic64(&mut self, va: u64, f: &mut dyn FnMut(u64) -> u64) -> Result<u64, MemoryError> {
@@ -514,9 +593,13 @@ impl<A: AddressSpace> MemoryPort for Port<'_, A> {
             self.caches
                 .atomic_guard(frame, va as usize % FRAME_BYTES / 4)
         });
-        let before = u64::from_le_bytes(self.load(va)?);
-        self.store(va, f(before).to_le_bytes())?;
-        Ok(before)
+        let core = std::mem::replace(&mut self.core, CoreMark::NONE);
+        let done = self.load(va).map(u64::from_le_bytes).and_then(|before| {
+            self.store(va, f(before).to_le_bytes())?;
+            Ok(before)
+        });
+        self.core = core;
+        done
     }
 
     fn fetch(&mut self, va: u64) -> Result<u64, MemoryError> {
@@ -544,7 +627,8 @@ impl<A: AddressSpace> MemoryPort for Port<'_, A> {
             let value = match frame.data() {
                 None => frame.memory(place),
                 Some(data) => {
-                    Self::check_read(view, data, place, va + 4 * half as u64)?;
+                    let va = va + 4 * half as u64;
+                    Self::check_read(view, CoreMark::NONE, data, place, va, !0)?;
                     if page.uncached {
                         frame.memory(place)
                     } else {

@@ -257,7 +257,7 @@ fn atomics_of_many_threads_add_up() {
             });
         }
     });
-    let mut port = memory.port(0);
+    let mut port = memory.new_port();
     assert_eq!(port.load(VA).unwrap(), 4000u32.to_le_bytes());
     assert_eq!(port.load(VA + 8).unwrap(), (4000u64 << 32).to_le_bytes());
     assert_eq!(port.load::<4>(VA + 64).unwrap(), [231; 4]);
@@ -327,6 +327,66 @@ fn lanes_read_what_single_loads_read() {
         .load_lanes(&bad, 0xffff, &mut [[0u8; 8]; 16])
         .unwrap_err();
     assert!(lane == 9 && matches!(error, MemoryError::Mmu(MmuFault { va: 0x99_0000, .. })));
+}
+
+#[test]
+fn cores_of_a_job_share_data_only_by_atomics_and_past_the_caches() {
+    let (space, caches) = (space(), Caches::new());
+    let memory = JobMemory::new(&space, &caches, job(1, &[], &[], LscRule::default()));
+    let [mut a, mut b] = [0, 1].map(|core| memory.port(core));
+    a.store(VA, [1; 8]).unwrap();
+    assert_eq!(a.load::<8>(VA).unwrap(), [1; 8]);
+    let error = b.load::<4>(VA + 4).unwrap_err();
+    let expected = MemoryError::ReadAcrossCores {
+        va: VA + 4,
+        job: 1,
+        core: 1,
+        other: 0,
+    };
+    assert_eq!(error, expected);
+    assert!(
+        error
+            .to_string()
+            .contains("by core 1 of what core 0 wrote in the same job 1")
+    );
+    assert!(b.load_lanes::<4>(&[VA; 16], 1, &mut [[0; 4]; 16]).is_err());
+    // Bytes beside each other have nothing to do with each other.
+    a.store(VA + 16, [2; 2]).unwrap();
+    b.store(VA + 18, [3; 2]).unwrap();
+    assert_eq!(a.load::<2>(VA + 16).unwrap(), [2; 2]);
+    assert_eq!(b.load::<2>(VA + 18).unwrap(), [3; 2]);
+    assert!(a.load::<4>(VA + 16).is_err() && b.load::<1>(VA + 17).is_err());
+    // Whatever the order in which the host runs them: a store over what the other reads.
+    a.store(VA + 32, [4; 4]).unwrap();
+    assert!(a.load::<4>(VA + 32).is_ok() && a.load::<4>(VA + 36).is_ok());
+    assert!(a.store(VA + 36, [5; 4]).is_ok());
+    b.load::<4>(VA + 40).unwrap();
+    let error = a.store(VA + 40, [5; 4]).unwrap_err();
+    let expected = MemoryError::WriteAcrossCores {
+        va: VA + 40,
+        job: 1,
+        core: 0,
+    };
+    assert_eq!(error, expected);
+    assert!(error.to_string().contains("over what another core read"));
+    a.load::<4>(VA + 44).unwrap();
+    b.load::<4>(VA + 44).unwrap();
+    assert!(a.store(VA + 44, [5]).is_err() && b.store(VA + 44, [5]).is_err());
+    // Atomics, and what lies past the caches.
+    a.atomic32(VA + 64, &mut |x| x + 1).unwrap();
+    assert_eq!(b.atomic32(VA + 64, &mut |x| x + 1).unwrap(), 1);
+    assert_eq!(a.load::<4>(VA + 64).unwrap(), [2, 0, 0, 0]);
+    a.atomic64(VA + 72, &mut |x| x + 1).unwrap();
+    assert_eq!(b.atomic64(VA + 72, &mut |x| x + 1).unwrap(), 1);
+    a.store(0x30_0000, [7; 4]).unwrap();
+    assert_eq!(b.load::<4>(0x30_0000).unwrap(), [7; 4]);
+    // The next job begins anew, and where the caches are coherent nothing is wrong.
+    let next = JobMemory::new(&space, &caches, job(2, &[1], &[1], LscRule::default()));
+    assert_eq!(next.port(1).load::<8>(VA).unwrap(), [1; 8]);
+    assert!(next.port(1).store(VA, [6; 4]).is_ok());
+    let coherent = JobMemory::new(&space, &caches, job(3, &[1, 2], &[], LscRule::Coherent));
+    coherent.port(0).store(VA, [8; 4]).unwrap();
+    assert_eq!(coherent.port(1).load::<4>(VA).unwrap(), [8; 4]);
 }
 
 /// An address space that maps everything twice.

@@ -93,11 +93,11 @@ impl ShaderCores {
                 }
             });
         }
-        let workgroups = setup.size.iter().map(|&n| u64::from(n)).product();
+        let workgroups = product(&setup.size, 1);
         let mut usage = Usage {
             tasks,
             workgroups,
-            warps: workgroups * setup.warps as u64,
+            warps: workgroups.saturating_mul(setup.warps as u64),
             ..Usage::default()
         };
         let mut first: Option<(u64, Box<ShaderFault<MemoryError<M>>>)> = None;
@@ -305,9 +305,7 @@ impl Setup {
             return 0;
         }
         let along = u64::from(self.size[self.axis].div_ceil(self.increment));
-        self.size[self.axis + 1..]
-            .iter()
-            .fold(along, |tasks, &n| tasks * u64::from(n))
+        product(&self.size[self.axis + 1..], along)
     }
 
     /// First workgroup and number of workgroups of a task in x, y and z, before the job's offset.
@@ -326,6 +324,14 @@ impl Setup {
         }
         (first, count)
     }
+}
+
+/// `first` times all `sizes`. The registers hold three numbers of 32 bits, whose product may have more than 64: so many
+/// workgroups never end, whatever their exact number.
+fn product(sizes: &[u32], first: u64) -> u64 {
+    sizes
+        .iter()
+        .fold(first, |all, &n| all.saturating_mul(n.into()))
 }
 
 fn descriptor<P: MemoryPort>(

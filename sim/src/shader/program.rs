@@ -13,6 +13,9 @@ use super::warp::{HIGH, LOW, Lanes, WORD, byte, row};
 
 /// Instructions that a program may have: no real shader comes near, a runaway decode of data would.
 const PROGRAM_LIMIT: usize = 1 << 20;
+/// Registers that one instruction reads at most: four staging registers and an address pair; four sources of 32 bits or
+/// two of 64 have fewer.
+const MAX_READS: usize = 8;
 /// Bytes of an instruction.
 pub(super) const INSTR_BYTES: u64 = 8;
 
@@ -168,7 +171,7 @@ pub(super) struct Uop {
     pub dst: u8,
     pub dst_bytes: u64,
     pub srcs: [Operand; 4],
-    reads: [Read; 8],
+    reads: [Read; MAX_READS],
     read_count: u8,
     /// Registers given up.
     pub kill: u64,
@@ -195,7 +198,10 @@ pub(super) struct Uop {
 impl Uop {
     #[inline(always)]
     pub(super) fn reads(&self) -> &[Read] {
-        &self.reads[..usize::from(self.read_count & 7)]
+        // Never more than there are places (`push_read`); without a way to panic.
+        self.reads
+            .get(..usize::from(self.read_count))
+            .unwrap_or(&self.reads)
     }
 
     /// What is defined of the result where some elements of the sources are not; `None` if the operation does not
@@ -712,10 +718,15 @@ impl Lowering<'_> {
 
 impl Uop {
     fn push_read(&mut self, register: u8, bytes: u64) {
-        // Seven is the most that any instruction has (four staging registers, an address pair).
-        let index = usize::from(self.read_count).min(self.reads.len() - 1);
-        self.reads[index] = Read { register, bytes };
-        self.read_count += 1;
+        let read = Read { register, bytes };
+        match self.reads.get_mut(usize::from(self.read_count)) {
+            Some(place) => {
+                *place = read;
+                self.read_count += 1;
+            }
+            // Cannot be, see `MAX_READS`; a read that is checked too strictly is better than one that is not checked.
+            None => self.reads[MAX_READS - 1] = read,
+        }
     }
 }
 
@@ -733,7 +744,7 @@ fn blank(pc: u64, op: Op) -> Uop {
         reads: [Read {
             register: 0,
             bytes: 0,
-        }; 8],
+        }; MAX_READS],
         read_count: 0,
         kill: 0,
         write_set: 0,
@@ -993,5 +1004,21 @@ fn bytes_read(op: Op, combine: Combine, part: Part) -> u64 {
         Part::Byte(n) => byte(n),
         Part::Bytes(n) => n.iter().fold(0, |bytes, &n| bytes | byte(n)),
         Part::Pair(n) => n.iter().fold(0, |bytes, &n| bytes | byte(n)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_number_of_reads_escapes_the_check() {
+        let mut uop = blank(0, Op::Nop);
+        for count in 1..=2 * MAX_READS {
+            uop.push_read(count as u8, WORD);
+            assert_eq!(uop.reads().len(), count.min(MAX_READS));
+            let last = uop.reads()[uop.reads().len() - 1];
+            assert_eq!(usize::from(last.register), count);
+        }
     }
 }

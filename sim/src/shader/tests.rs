@@ -1027,6 +1027,17 @@ fn a_job_without_end_runs_away() {
     let mut bench = Bench::new("BRANCHZ.eq 0x0, offset:-1");
     bench.cores.instruction_limit = 1000;
     assert_eq!(bench.kind(), FaultKind::Runaway { limit: 1000 });
+    // More workgroups than 64 bits count.
+    for axis in 0..3 {
+        let mut bench = Bench::new("NOP.end");
+        bench.cores.instruction_limit = 1000;
+        bench.job.size = [u32::MAX; 3];
+        bench.job.task_axis = axis;
+        assert_eq!(bench.kind(), FaultKind::Runaway { limit: 1000 });
+        bench.job.size[2] = 0;
+        let usage = bench.run().expect("nothing to run");
+        assert_eq!((usage.tasks, usage.workgroups, usage.warps), (0, 0, 0));
+    }
 }
 
 #[test]
