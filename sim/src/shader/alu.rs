@@ -6,7 +6,7 @@
 // Lanes are walked by number, several arrays at once: that is the form which becomes vector code.
 #![allow(clippy::needless_range_loop)]
 
-use mali_isa::valhall::{Clamp, Cond, LaneOp, Mux, Op, ResultType, Round};
+use mali_isa::valhall::{Clamp, Cond, LaneOp, Mods, Mux, NanMode, Op, ResultType, Round};
 
 use super::float::*;
 use super::program::{Logic, Operand, Part, Program, Shift, ShiftLogic, Uop};
@@ -1017,6 +1017,10 @@ fn rarer(
             let f = |x: f32| f32_to_f16_round(clamp(x, mods.clamp), mods.round);
             Lanes(std::array::from_fn(|i| f(a[i]) | f(b[i]) << 16))
         }
+        FlushF32 | FlushV2f16 => {
+            let (width, source) = (if op.op == FlushF32 { 32 } else { 16 }, &op.srcs[0]);
+            map1(a32(false), |bits| flush(bits, width, source, mods))
+        }
         NotOldI64 => {
             return put_wide(
                 warp,
@@ -1125,6 +1129,33 @@ fn rarer(
     };
     put(warp, op, out, partial);
     true
+}
+
+/// `FLUSH` of one binary32 or two binary16 numbers. (Mesa, kraid's ops.rs, `OpFlush::fold`.)
+fn flush(packed: u32, width: u32, source: &Operand, mods: &Mods) -> u32 {
+    let (fraction, quiet) = if width == 32 {
+        (23, 1 << 22)
+    } else {
+        (10, 1 << 9)
+    };
+    let sign = 1u32 << (width - 1);
+    let infinity = (sign - 1) & !((1 << fraction) - 1);
+    let one = |bits: u32| {
+        let magnitude = bits & (sign - 1);
+        let bits = if source.abs { magnitude } else { bits };
+        let bits = if source.neg { bits ^ sign } else { bits };
+        match (magnitude, mods.nan) {
+            (m, NanMode::Flush) if m > infinity => 0,
+            (m, NanMode::Quiet) if m > infinity => bits | quiet,
+            (m, _) if m == infinity && mods.flush_inf => bits - 1,
+            (m, _) if m < 1 << fraction && mods.ftz => bits & sign,
+            _ => bits,
+        }
+    };
+    match width {
+        32 => one(packed),
+        _ => one(packed & 0xffff) | one(packed >> 16) << 16,
+    }
 }
 
 /// The shift and logic family.

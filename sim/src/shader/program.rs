@@ -813,8 +813,6 @@ fn refuse(instr: &Instr) -> Result<(), Trap> {
         | Op::FrexpeV2f16
         | Op::LdexpV2f16
         | Op::FmaRscaleLeftF32
-        | Op::FlushF32
-        | Op::FlushV2f16
         | Op::SegAddU64
         | Op::Atom1I32
         | Op::Atom1I64
