@@ -3,6 +3,8 @@
 //! Two checks: the engine's verdict (integer reference, f64 reference), and a second one in this file, written from the
 //! description of the arithmetic alone, so that the engine does not judge itself only.
 
+use std::time::Duration;
+
 use half::f16;
 use panthor_engine::gemm::{Engine, EngineError, LostCause, Product};
 use panthor_engine::quant::{
@@ -12,6 +14,7 @@ use panthor_engine::quant::{
 use panthor_engine::reference::{QuantisedActivations, verify};
 use panthor_sim::fault::Mode;
 use panthor_tests::{device, simulator};
+use panthor_uapi::{Device, SyncobjWaitFlags};
 
 /// The product of the GPU's quantised activations with the weights, in the kernels' order of additions.
 fn product(w: &Matrix<'_>, q: &QuantisedActivations, m: usize) -> Vec<f32> {
@@ -435,6 +438,48 @@ fn the_job_that_failed_is_named_with_its_errno() {
             "{error}"
         );
     }
+}
+
+/// Lets the device's clock pass, by waiting for what never comes.
+fn let_time_pass(device: &Device, time: Duration) {
+    let never = device.create_syncobj(false).unwrap();
+    let deadline = device.transport().now() + u64::try_from(time.as_nanos()).unwrap();
+    let flags = SyncobjWaitFlags::WAIT_ALL | SyncobjWaitFlags::WAIT_FOR_SUBMIT;
+    let first = device.wait_syncobjs(&[(&never, 0)], flags, deadline);
+    assert!(matches!(first, Ok(None)), "{first:?}");
+}
+
+/// The third of many jobs fails and the engine gives up, while the later jobs run on in what it had mapped for them,
+/// even if the caller drops the weights and turns the markers off.
+#[test]
+fn jobs_after_the_failed_one_keep_their_memory() {
+    let w = synthetic_matrix(Format::Q4_0, 400, 256, 1, Spread::Normal).unwrap();
+    let x = synthetic_activations(48, 256, 1, Spread::Normal);
+    let (device, sim) = simulator("gpu_mhz=0.01");
+    let nothing = sim.live_objects();
+    let mut engine = Engine::open(&device).unwrap();
+    engine.set_markers(true).unwrap();
+    let weights = engine.upload("w", &w.as_matrix()).unwrap();
+    engine.multiply(&weights, &x, 48).unwrap();
+    let before = sim.jobs_started();
+    sim.inject(before + 2, Mode::CsFault { exception: 0x4b });
+    let error = engine.multiply(&weights, &x, 48).unwrap_err();
+    assert!(
+        matches!(&error, EngineError::Lost(lost) if lost.job == 3),
+        "{error}"
+    );
+    let jobs = engine.last_jobs().to_vec();
+    assert!(jobs.len() > 4 && sim.jobs_started() < before + jobs.len() as u64);
+    drop(weights);
+    engine.set_markers(false).unwrap();
+    let_time_pass(&device, Duration::from_secs(60));
+    assert_eq!(sim.jobs_started(), before + jobs.len() as u64);
+    // The injected fault and nothing else.
+    let messages = sim.messages();
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert!(messages[0].contains("CS_FAULT"), "{messages:?}");
+    drop(engine);
+    assert_eq!(sim.live_objects(), nothing);
 }
 
 #[test]

@@ -1,5 +1,9 @@
 //! Working buffers, kept for the next product.
 
+use std::sync::Arc;
+
+use panthor_uapi::Syncobj;
+
 use crate::memory::{Buffer, Memory, MemoryError, Use};
 
 /// Free data buffers. A buffer is in here only while no unfinished job reads or writes it.
@@ -48,5 +52,29 @@ impl Pool {
         if self.free.len() > KEPT {
             self.free.remove(0);
         }
+    }
+}
+
+/// What the jobs of a lost engine may still use: mapped until the engine, and before it its group, is dropped.
+#[derive(Debug, Default)]
+pub(super) struct Retained {
+    buffers: Vec<Arc<Buffer>>,
+    statuses: Vec<Syncobj>,
+}
+
+impl Retained {
+    /// Keeps buffers.
+    pub(super) fn keep(&mut self, buffers: impl IntoIterator<Item = Buffer>) {
+        self.buffers.extend(buffers.into_iter().map(Arc::new));
+    }
+
+    /// Keeps a buffer that others own too.
+    pub(super) fn keep_shared(&mut self, buffer: &Arc<Buffer>) {
+        self.buffers.push(buffer.clone());
+    }
+
+    /// Keeps status syncobjs, by which the jobs' ends can still be told.
+    pub(super) fn keep_statuses(&mut self, statuses: Vec<Syncobj>) {
+        self.statuses.extend(statuses);
     }
 }

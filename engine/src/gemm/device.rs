@@ -9,7 +9,7 @@ use mali_isa::desc::{LocalStorage, RegisterAllocation, ShaderProgram, to_bytes};
 use panthor_uapi::{Device, Group, GroupConfig, GroupPriority, QueueConfig, Syncobj};
 use panthor_watchdog::{FiniteWait, GpuAddress, Job};
 
-use super::buffers::Pool;
+use super::buffers::{Pool, Retained};
 use super::plan::Rate;
 use super::record::Recording;
 use super::run::JOBS_PER_SUBMIT;
@@ -48,6 +48,7 @@ pub struct Engine {
     pub(super) timeline: Syncobj,
     pub(super) statuses: Vec<Syncobj>,
     pub(super) pool: Pool,
+    pub(super) retained: Retained,
     pub(super) kernels: HashMap<KernelId, Loaded>,
     // Mapped for the GPU as long as the engine lives.
     pub(super) code: Buffer,
@@ -120,6 +121,7 @@ impl Engine {
             timeline,
             statuses: Vec::new(),
             pool: Pool::default(),
+            retained: Retained::default(),
             kernels,
             code,
             descriptors,
@@ -151,6 +153,7 @@ impl Engine {
             buffer.write(offset, bytes)
         })?;
         buffer.publish(0, layout.total_bytes())?;
+        let buffer = Arc::new(buffer);
         Ok(Weights { buffer, layout })
     }
 
@@ -172,12 +175,17 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Memory`].
     pub fn set_markers(&mut self, on: bool) -> Result<(), EngineError> {
-        self.markers = if on {
+        let markers = if on {
             let bytes = JOBS_PER_SUBMIT as u64 * MARKER_STRIDE;
             Some(self.memory.allocate("job markers", bytes, Use::Markers)?)
         } else {
             None
         };
+        let before = std::mem::replace(&mut self.markers, markers);
+        if self.lost.is_some() {
+            // Jobs may still run that store there.
+            self.retained.keep(before);
+        }
         Ok(())
     }
 

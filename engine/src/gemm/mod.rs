@@ -4,7 +4,9 @@
 //! and multiplied by dispatches (see [`plan`]) that are cut into jobs; jobs are submitted together, each with its own
 //! timeline point and its own status syncobj, and waited for one by one with finite deadlines.
 //!
-//! A failed or expired job makes the engine *lost*: every later call returns the same error.
+//! A failed or expired job makes the engine *lost*: every later call returns the same error. Later jobs of the
+//! submission may still run then, and whoever repairs the queue may submit the lost ones again: their streams,
+//! parameters, inputs, outputs and status syncobjs stay as they are until the engine is dropped.
 
 mod buffers;
 mod device;
@@ -17,16 +19,18 @@ pub use device::Engine;
 pub use record::{Recorded, Recording};
 pub use run::{Product, check_shape};
 
+use std::sync::Arc;
+
 use crate::kernel::KernelError;
 use crate::memory::{Buffer, MemoryError};
 use crate::reference::ActivationError;
 use crate::repack::{LayoutError, RepackError, WeightLayout};
 use crate::stream::StreamError;
 
-/// Weights on the GPU, repacked.
+/// Weights on the GPU, repacked. An engine that is lost while jobs may still read them keeps them mapped.
 #[derive(Debug)]
 pub struct Weights {
-    buffer: Buffer,
+    buffer: Arc<Buffer>,
     layout: WeightLayout,
 }
 

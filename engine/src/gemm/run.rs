@@ -173,11 +173,31 @@ impl Engine {
         for (weights, x, m) in products {
             works.push(self.prepare(weights, x, *m)?);
         }
+        if let Err(error) = self.run_all(&mut works) {
+            if self.lost.is_some() {
+                self.retain(works);
+            }
+            return Err(error);
+        }
+        works.into_iter().map(|work| self.finish(work)).collect()
+    }
+
+    /// Keeps mapped what the jobs of these products may still use.
+    fn retain(&mut self, works: Vec<Work<'_>>) {
+        for work in works {
+            self.retained.keep_shared(&work.weights.buffer);
+            self.retained.keep([work.x, work.y]);
+            self.retained.keep(work.quantised);
+        }
+    }
+
+    /// Cuts, submits and awaits jobs until nothing remains.
+    fn run_all(&mut self, works: &mut [Work<'_>]) -> Result<(), EngineError> {
         let mut current = 0;
         loop {
-            let built = self.build(&mut works, &mut current)?;
+            let built = self.build(works, &mut current)?;
             if built.is_empty() {
-                break;
+                return Ok(());
             }
             // Between submissions nothing runs: stopping here leaves nothing behind on the GPU.
             if self
@@ -187,9 +207,8 @@ impl Engine {
             {
                 return Err(EngineError::Interrupted);
             }
-            self.run(&mut works, built)?;
+            self.run(works, built)?;
         }
-        works.into_iter().map(|work| self.finish(work)).collect()
     }
 
     fn prepare<'a>(
@@ -353,6 +372,8 @@ impl Engine {
         let jobs = self.submit(works, &built, &parameters, &statuses)?;
         if let Err(lost) = self.wait(works, &built, &jobs, &statuses) {
             self.lost = Some(lost.clone());
+            self.retained.keep([parameters]);
+            self.retained.keep_statuses(statuses);
             return Err(lost.into());
         }
         for status in &statuses {
@@ -574,7 +595,7 @@ impl Engine {
 impl Work<'_> {
     /// Everything that its jobs read or write.
     fn buffers(&self) -> impl Iterator<Item = &Buffer> {
-        let always = [&self.weights.buffer, &self.x, &self.y];
+        let always = [&*self.weights.buffer, &self.x, &self.y];
         always.into_iter().chain(self.quantised.as_ref())
     }
 
