@@ -6,6 +6,8 @@
 //! - [`replay`]: recorded jobs with their answers.
 //! - [`memory`]: GPU addresses and buffer objects. [`stream`]: command streams. [`gemm`]: products, cut into jobs.
 
+#![deny(clippy::missing_errors_doc)]
+
 pub mod gemm;
 pub mod gguf;
 pub mod kernel;

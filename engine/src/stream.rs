@@ -383,9 +383,12 @@ mod tests {
                 after_product: Some(0)
             }]
         );
-        let last = mali_isa::csf::decode(*words.last().unwrap())
-            .unwrap()
-            .to_string();
+        let text = |word: &u64| mali_isa::csf::decode(*word).unwrap().to_string();
+        let last = text(words.last().unwrap());
         assert!(last.starts_with("STORE_MULTIPLE"), "{last}");
+        // Whoever sees the marker may read the results: the flush has ended.
+        let end: Vec<_> = words[words.len() - 6..].iter().map(text).collect();
+        assert!(end[0].starts_with("FLUSH_CACHE2.clean_l2"), "{end:?}");
+        assert_eq!(end[1], "WAIT #4");
     }
 }

@@ -79,7 +79,8 @@ pub struct Marker {
     pub address: GpuAddress,
     /// What the stream stores; distinct for every marker of a job, never 0.
     pub value: u64,
-    /// Index of the product within the job after which it is stored; `None`: at the very start of the stream.
+    /// Index of the product within the job after which it is stored; `None`: at the very start of the stream. A job of
+    /// the engine holds (a part of) one product, so that its end marker has `Some(0)`.
     pub after_product: Option<u32>,
 }
 
@@ -106,9 +107,9 @@ pub struct Job {
     pub point: TimelinePoint,
     /// The pooled binary syncobj that it alone signals: the errno of its sync_file is the job's result.
     pub status: SyncobjId,
-    /// Words that its stream stores on the way.
+    /// Words that its stream stores on the way, in this order; the last when its results are in memory.
     pub markers: Vec<Marker>,
-    /// How many shader-core cycles the planner expects.
+    /// How many clocks of the GPU's shader cores the planner expects: those of the busiest core.
     pub predicted_cycles: u64,
     /// What it reads.
     pub inputs: Vec<BufferRange>,

@@ -10,7 +10,7 @@ use panthor_uapi::{Device, Group, GroupConfig, GroupPriority, QueueConfig, Synco
 use panthor_watchdog::{FiniteWait, GpuAddress, Job};
 
 use super::buffers::{Pool, Retained};
-use super::plan::Rate;
+use super::plan::{Rate, WorkUnit};
 use super::record::Recording;
 use super::run::JOBS_PER_SUBMIT;
 use super::{EngineError, Lost, Weights};
@@ -59,9 +59,15 @@ pub struct Engine {
     pub(super) watch: FiniteWait,
     pub(super) next_point: u64,
     pub(super) rate: Rate,
+    pub(super) unit: WorkUnit,
+    /// Shader cores that the group may use.
+    pub(super) cores: u32,
     pub(super) lost: Option<Box<Lost>>,
     pub(super) omit: Option<usize>,
-    pub(super) markers: Option<Buffer>,
+    /// A word for the start and one for the end of each job of a submission.
+    pub(super) markers: Buffer,
+    /// Whether jobs store the word of their start too.
+    pub(super) start_markers: bool,
     pub(super) last_jobs: Vec<Job>,
     pub(super) interrupt: Option<Arc<AtomicBool>>,
     pub(super) recordings: Option<Vec<Recording>>,
@@ -115,6 +121,8 @@ impl Engine {
             },
         )?;
         let timeline = device.create_syncobj(false)?;
+        let marker_bytes = JOBS_PER_SUBMIT as u64 * MARKER_STRIDE;
+        let markers = memory.allocate("job markers", marker_bytes, Use::Markers)?;
         let (code, descriptors, storage, kernels) = load_kernels(&memory)?;
         Ok(Self {
             group,
@@ -122,6 +130,8 @@ impl Engine {
             statuses: Vec::new(),
             pool: Pool::default(),
             retained: Retained::default(),
+            unit: WorkUnit::of(kernels.values().map(|loaded| &loaded.kernel)),
+            cores: gpu.shader_present.count_ones(),
             kernels,
             code,
             descriptors,
@@ -133,7 +143,8 @@ impl Engine {
             rate: Rate::default(),
             lost: None,
             omit: None,
-            markers: None,
+            markers,
+            start_markers: false,
             last_jobs: Vec::new(),
             interrupt: None,
             recordings: None,
@@ -169,24 +180,10 @@ impl Engine {
         &self.rate
     }
 
-    /// Lets every job's stream store a word at its start and another when its results are in memory, see
-    /// [`panthor_watchdog::Job::markers`]; or no longer.
-    ///
-    /// # Errors
-    /// [`EngineError::Memory`].
-    pub fn set_markers(&mut self, on: bool) -> Result<(), EngineError> {
-        let markers = if on {
-            let bytes = JOBS_PER_SUBMIT as u64 * MARKER_STRIDE;
-            Some(self.memory.allocate("job markers", bytes, Use::Markers)?)
-        } else {
-            None
-        };
-        let before = std::mem::replace(&mut self.markers, markers);
-        if self.lost.is_some() {
-            // Jobs may still run that store there.
-            self.retained.keep(before);
-        }
-        Ok(())
+    /// Lets every job's stream store a word at its start, or no longer; see [`panthor_watchdog::Job::markers`]. The word
+    /// of its end, when its results are in memory, is always stored: a job without it is not taken for good.
+    pub const fn set_start_markers(&mut self, on: bool) {
+        self.start_markers = on;
     }
 
     /// The jobs of the last submission, in order.
@@ -198,9 +195,8 @@ impl Engine {
     /// The present value of a marker word; `None` where the address is no marker of this engine.
     #[must_use]
     pub fn marker(&self, address: GpuAddress) -> Option<u64> {
-        let buffer = self.markers.as_ref()?;
-        let offset = address.0.checked_sub(buffer.address().0)?;
-        (offset % 8 == 0 && offset < buffer.size()).then(|| buffer.read_u64(offset))
+        let offset = address.0.checked_sub(self.markers.address().0)?;
+        (offset % 8 == 0 && offset < self.markers.size()).then(|| self.markers.read_u64(offset))
     }
 
     /// Once the flag is set, products end with [`EngineError::Interrupted`] before their next submission.

@@ -4,6 +4,8 @@
 //! and multiplied by dispatches (see [`plan`]) that are cut into jobs; jobs are submitted together, each with its own
 //! timeline point and its own status syncobj, and waited for one by one with finite deadlines.
 //!
+//! Every job's stream ends by storing a word, and a job without it is not good, whatever its fence says.
+//!
 //! A failed or expired job makes the engine *lost*: every later call returns the same error. Later jobs of the
 //! submission may still run then, and whoever repairs the queue may submit the lost ones again: their streams,
 //! parameters, inputs, outputs and status syncobjs stay as they are until the engine is dropped.
@@ -138,6 +140,9 @@ pub enum LostCause {
     /// Its fence signalled with an error (positive errno): ETIMEDOUT when the driver's timer killed it.
     #[error("ended with errno {0}")]
     Failed(i32),
+    /// Its fence signalled well, yet its stream did not come to its end: a fault that the driver did not report.
+    #[error("ended without its end marker: a fault that the driver did not report")]
+    Unfinished,
     /// Its timeline point signalled, its own fence did not.
     #[error("is pending though its timeline point signalled")]
     NotItsOwn,

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::kernel::{Kernel, TILE};
+use crate::kernel::{Kernel, QUARTERS, TILE};
 
 /// How long a job may take at the measured rate.
 pub const JOB_SECONDS: f64 = 0.25;
@@ -22,6 +22,70 @@ const CYCLES_PER_INSTRUCTION: u64 = 4;
 
 /// Workgroups in x or y of one dispatch at most: tile numbers are 16-bit, and kernels may extend their sign.
 pub const MAX_TILES: u64 = 32_767;
+
+/// Multiply-accumulates as the unit of work: what the kernel that does most of them in a clock does in the time that
+/// another takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkUnit {
+    macs: u64,
+    quarters: u64,
+}
+
+impl WorkUnit {
+    /// The unit that these kernels agree on.
+    #[must_use]
+    pub fn of<'a>(kernels: impl IntoIterator<Item = &'a Kernel>) -> Self {
+        let mut unit = Self {
+            macs: 1,
+            quarters: 1,
+        };
+        let mut found = false;
+        for kernel in kernels {
+            let pass = kernel.body_quarter_cycles();
+            let macs = u64::from(kernel.stated.macs);
+            if macs > 0 && pass > 0 && (!found || macs * unit.quarters > unit.macs * pass) {
+                (unit.macs, unit.quarters, found) = (macs, pass, true);
+            }
+        }
+        unit
+    }
+
+    /// Work of one workgroup of `kernel`.
+    #[must_use]
+    pub fn work(&self, kernel: &Kernel, iterations: u32) -> u64 {
+        kernel.quarter_cycles(iterations) * self.macs / self.quarters
+    }
+}
+
+/// Shader-core clocks that a dispatch of `count` workgroups takes on `cores` cores, which take tasks of `increment`
+/// workgroups along x in turn: the busiest core's.
+#[must_use]
+pub fn predicted_cycles(
+    kernel: &Kernel,
+    iterations: u32,
+    count: [u32; 2],
+    increment: u16,
+    cores: u32,
+) -> u64 {
+    let [x, y] = count.map(u64::from);
+    let increment = u64::from(increment.max(1));
+    let tasks = x.div_ceil(increment) * y;
+    let busiest = (tasks.div_ceil(cores.max(1).into()) * increment).min(x * y);
+    (busiest * kernel.quarter_cycles(iterations)).div_ceil(QUARTERS)
+}
+
+/// Passes of a kernel's loop that one workgroup can take within [`TASK_CYCLES`]; never more than it can count.
+#[must_use]
+pub fn max_iterations(kernel: &Kernel) -> u32 {
+    let once = kernel.instructions(1);
+    let pass = (kernel.instructions(2) - once).max(1);
+    let most = TASK_CYCLES / CYCLES_PER_INSTRUCTION;
+    let passes = 1 + most.saturating_sub(once) / pass;
+    passes.min(MAX_COUNT) as u32
+}
+
+/// What a kernel's loop counter holds at most: 16 bits.
+const MAX_COUNT: u64 = 65_535;
 
 /// Which kernel a dispatch runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -299,6 +363,58 @@ mod tests {
             );
             assert_eq!(task_increment(&kernel, 1, 3), 3);
         }
+    }
+
+    #[test]
+    fn a_workgroup_of_the_longest_row_is_a_task_below_a_million_cycles() {
+        use crate::kernel::{GemmClass, gemm, row_factor};
+        let factor = max_iterations(&row_factor().unwrap());
+        for class in GemmClass::ALL {
+            let kernel = gemm(class).unwrap();
+            let most = max_iterations(&kernel);
+            let cycles = |n| kernel.instructions(n) * CYCLES_PER_INSTRUCTION;
+            assert!(cycles(most) <= TASK_CYCLES && cycles(most + 1) > TASK_CYCLES);
+            assert_eq!(task_increment(&kernel, most, 1_000), 1);
+            // The longest row's factor is found in time too.
+            assert!(
+                most * kernel.stated.step() <= 32 * factor,
+                "{}",
+                kernel.name
+            );
+        }
+    }
+
+    #[test]
+    fn work_counts_in_the_macs_of_the_fastest_kernel() {
+        use crate::kernel::{GemmClass, gemm};
+        let kernels: Vec<_> = GemmClass::ALL.iter().map(|c| gemm(*c).unwrap()).collect();
+        let unit = WorkUnit::of(&kernels);
+        let nibbles = &kernels[0];
+        let per_block = unit.work(nibbles, 1_100) - unit.work(nibbles, 1_000);
+        assert_eq!(per_block, 100 * 8192);
+        for kernel in &kernels {
+            // None does more in its time than the unit says, and the slowest a sixth.
+            let macs = u64::from(kernel.stated.macs) * 1_000;
+            let work = unit.work(kernel, 1_000);
+            assert!(
+                work >= macs && work < 6 * macs,
+                "{}: {work} for {macs}",
+                kernel.name
+            );
+        }
+    }
+
+    #[test]
+    fn the_busiest_core_takes_what_is_predicted() {
+        use crate::kernel::{GemmClass, gemm};
+        let kernel = gemm(GemmClass::Byte).unwrap();
+        let one = predicted_cycles(&kernel, 10, [1, 1], 1, 4);
+        assert_eq!(one, kernel.quarter_cycles(10).div_ceil(4));
+        // Five tasks of four: a core has two of them.
+        let eight = predicted_cycles(&kernel, 10, [20, 1], 4, 4);
+        assert_eq!(eight, (8 * kernel.quarter_cycles(10)).div_ceil(4));
+        let all = predicted_cycles(&kernel, 10, [20, 1], 4, 1);
+        assert_eq!(all, (20 * kernel.quarter_cycles(10)).div_ceil(4));
     }
 
     #[test]

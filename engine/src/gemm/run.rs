@@ -11,10 +11,12 @@ use panthor_watchdog::{
 
 use super::device::{Engine, KernelId, Loaded, MARKER_STRIDE};
 use super::fences::EngineFences;
-use super::plan::{Costs, MAX_TILES, Piece, Plan, Step, task_increment};
+use super::plan::{
+    Costs, MAX_TILES, Piece, Plan, Step, max_iterations, predicted_cycles, task_increment,
+};
 use super::record::Recording;
-use super::{EngineError, Lost, Weights};
-use crate::kernel::{GemmClass, Uniform};
+use super::{EngineError, Lost, LostCause, Weights};
+use crate::kernel::{GemmClass, Kernel, Uniform, gemm};
 use crate::memory::{Buffer, MAX_BUFFER, MemoryError};
 use crate::quant::Format;
 use crate::reference::QuantisedActivations;
@@ -33,10 +35,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a job may take before the driver kills it, with a margin.
 const JOB_TIMER: Duration = Duration::from_secs(6);
-
-/// Multiply-accumulates that take as long as one instruction of a warp in the product kernels: 8192 of a block over
-/// about 270 instructions.
-const MACS_PER_INSTRUCTION: u64 = 30;
 
 /// Bytes of a dispatch's parameters: sizes, then uniforms.
 const PARAMETER_BYTES: u64 = 320;
@@ -96,8 +94,8 @@ struct Extent {
     blocks: u32,
 }
 
-/// Refuses what no kernel can count and no buffer can hold.
-fn extent(layout: &WeightLayout, m: usize) -> Result<Extent, EngineError> {
+/// Refuses what no kernel can count or finish in time and no buffer can hold.
+fn extent(layout: &WeightLayout, m: usize, kernel: &Kernel) -> Result<Extent, EngineError> {
     let activations = ActivationLayout::new(m, layout.k())?;
     let output = OutputLayout::new(m, layout.n())?;
     let limit = |what, value: u64, most: u64| {
@@ -110,7 +108,9 @@ fn extent(layout: &WeightLayout, m: usize) -> Result<Extent, EngineError> {
     let row_tiles = limit("N / 16", layout.tiles(), MAX_TILES)?;
     let token_tiles = limit("M / 16", activations.tiles(), MAX_TILES / 16)?;
     let blocks = limit("K / 32", activations.blocks(), MAX_TILES)?;
-    limit("number of steps along K", layout.steps(), u16::MAX.into())?;
+    // A workgroup takes a whole row, and a task is at least one workgroup.
+    let longest = u64::from(max_iterations(kernel)) * u64::from(kernel.stated.step());
+    limit("K", layout.k() as u64, longest)?;
     for (what, size) in [
         ("weights", layout.total_bytes()),
         ("activations", activations.x_bytes()),
@@ -136,11 +136,18 @@ fn extent(layout: &WeightLayout, m: usize) -> Result<Extent, EngineError> {
 /// # Errors
 /// [`EngineError::Layout`], [`EngineError::TooLarge`], [`MemoryError::TooLarge`].
 pub fn check_shape(format: Format, m: usize, n: usize, k: usize) -> Result<(), EngineError> {
-    extent(&WeightLayout::new(format, n, k)?, m).map(|_| ())
+    let kernel = gemm(GemmClass::of(format))?;
+    extent(&WeightLayout::new(format, n, k)?, m, &kernel).map(|_| ())
 }
 
 impl Engine {
     /// One product: `x` is M × K, row-major.
+    ///
+    /// Limits: M up to 16 · 2,047 (`M / 16` counts token tiles), N up to 16 · 32,767, every buffer up to
+    /// [`MAX_BUFFER`]. A workgroup takes whole rows and must end within [`super::plan::TASK_CYCLES`], so that K is at
+    /// most 31,456 for Q4_0, 27,552 for Q4_1, 27,136 for Q4_K, 35,360 for Q5_0 and Q8_0, 30,496 for Q5_1, 29,952 for
+    /// Q5_K, 28,160 for Q6_K, 13,600 for F16 and 12,648 for F32 with the kernels as they are (see
+    /// [`super::plan::max_iterations`]).
     ///
     /// # Errors
     /// As [`Engine::batch`].
@@ -233,7 +240,7 @@ impl Engine {
             row_tiles,
             token_tiles,
             blocks,
-        } = extent(&layout, m)?;
+        } = extent(&layout, m, &self.loaded(class, Step::Product)?.kernel)?;
 
         let x_buffer = self
             .pool
@@ -262,16 +269,14 @@ impl Engine {
         let y = self
             .pool
             .take(&self.memory, "result", output.total_bytes())?;
-        let cost = |id, iterations| {
-            self.kernels
-                .get(&id)
-                .map_or(1, |l: &Loaded| l.kernel.instructions(iterations))
-                * MACS_PER_INSTRUCTION
+        let cost = |step, iterations| {
+            let kernel = &self.loaded(class, step)?.kernel;
+            Ok::<_, EngineError>(self.unit.work(kernel, iterations))
         };
         let costs = Costs {
-            row_factor: cost(KernelId::RowFactor, blocks),
-            quantise: cost(KernelId::Quantise, 1),
-            product: cost(KernelId::Product(class), layout.steps() as u32),
+            row_factor: cost(Step::RowFactor, blocks)?,
+            quantise: cost(Step::Quantise, 1)?,
+            product: cost(Step::Product, layout.steps() as u32)?,
         };
         let plan = Plan::new(
             row_tiles,
@@ -360,8 +365,8 @@ impl Engine {
             }
         }
         if let Some(recordings) = &mut self.recordings {
-            let fixed = [&self.code, &self.descriptors, &parameters];
-            let buffers = fixed.into_iter().chain(self.markers.as_ref());
+            let fixed = [&self.code, &self.descriptors, &parameters, &self.markers];
+            let buffers = fixed.into_iter();
             let working = works.iter().flat_map(Work::buffers);
             let streams = built.iter().map(|job| {
                 let va = parameters.address().offset(job.stream_at);
@@ -396,23 +401,26 @@ impl Engine {
         // Values differ from job to job, so that the words need no clearing.
         let point = self.next_point + index;
         let marker = |end: u64| {
-            self.markers.as_ref().map(|m| {
-                (
-                    m.address().offset(index * MARKER_STRIDE + 8 * end),
-                    2 * point + end,
-                )
-            })
+            let address = self.markers.address();
+            (
+                address.offset(index * MARKER_STRIDE + 8 * end),
+                2 * point + end,
+            )
         };
-        let start = marker(0).map(|(address, value)| Marker {
-            address,
-            value,
-            after_product: None,
+        let start = self.start_markers.then(|| {
+            let (address, value) = marker(0);
+            Marker {
+                address,
+                value,
+                after_product: None,
+            }
         });
         let mut stream = StreamBuilder::new(self.storage, start)?;
         let last = job.pieces.len() - 1;
         for (i, piece) in job.pieces.iter().enumerate() {
             let loaded = self.loaded(work.class, piece.step)?;
             let iterations = work.iterations(piece.step);
+            let increment = task_increment(&loaded.kernel, iterations, piece.count[0]);
             // First workgroup, then how many.
             let sizes: [u32; SIZE_WORDS] = [0, 0, 0, piece.count[0], piece.count[1], 1];
             let fau = loaded.kernel.fau_words(|u| work.uniform(u, piece));
@@ -423,19 +431,23 @@ impl Engine {
                 fau: parameters.address().offset(*at + UNIFORMS_AT),
                 fau_units: loaded.kernel.fau_units(),
                 sizes: parameters.address().offset(*at),
-                task_increment: task_increment(&loaded.kernel, iterations, piece.count[0]),
+                task_increment: increment,
                 after: if i == last {
                     After::Memory
                 } else {
                     After::SameStream
                 },
             })?;
-            job.cycles += loaded.kernel.instructions(iterations)
-                * u64::from(piece.count[0])
-                * u64::from(piece.count[1]);
+            job.cycles += predicted_cycles(
+                &loaded.kernel,
+                iterations,
+                piece.count,
+                increment,
+                self.cores,
+            );
             *at += PARAMETER_BYTES;
         }
-        stream.product_done(marker(1));
+        stream.product_done(Some(marker(1)));
         (job.stream, job.markers) = stream.finish(self.omit)?;
         Ok(())
     }
@@ -533,12 +545,17 @@ impl Engine {
                 statuses,
             };
             let waited = self.watch.wait(&fences, job, deadline);
-            if let Err(error) = waited {
+            let cause = match waited {
+                Ok(()) if self.reached_its_end(job) => None,
+                Ok(()) => Some(LostCause::Unfinished),
+                Err(error) => Some(error.into()),
+            };
+            if let Some(cause) = cause {
                 return Err(Box::new(Lost {
                     job: i + 1,
                     jobs: jobs.len(),
                     point: job.point.value,
-                    cause: error.into(),
+                    cause,
                     group: self.group.state().ok(),
                 }));
             }
@@ -548,6 +565,17 @@ impl Engine {
             works[built.work].end = now;
         }
         Ok(())
+    }
+
+    /// Whether the job has stored its last marker.
+    ///
+    /// The driver of Linux 6.12 gives a job's fence an error only for CS_INHERIT_FAULT (panthor_sched.c,
+    /// `cs_slot_process_fault_event_locked`): with any other CS_FAULT the rest of the stream is skipped and the fence
+    /// signals well.
+    fn reached_its_end(&self, job: &Job) -> bool {
+        job.markers
+            .last()
+            .is_some_and(|end| self.marker(end.address) == Some(end.value))
     }
 
     /// Reads the result and gives the buffers back.

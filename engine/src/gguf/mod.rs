@@ -59,6 +59,9 @@ pub struct Model {
 
 impl Model {
     /// Maps a file and checks everything but the weights themselves.
+    ///
+    /// # Errors
+    /// [`GgufError`], which names the file: it cannot be read or mapped, or its structure is not that of a GGUF file.
     pub fn open(path: impl AsRef<Path>) -> Result<Model, GgufError> {
         let path = path.as_ref();
         let open_error = |e| GgufError::new(path, Problem::Open(e));
@@ -75,6 +78,9 @@ impl Model {
     }
 
     /// As [`Model::open`], for bytes that are in memory already; `path` is only used in errors.
+    ///
+    /// # Errors
+    /// [`GgufError`]: the structure is not that of a GGUF file.
     pub fn from_bytes(path: impl AsRef<Path>, bytes: Vec<u8>) -> Result<Model, GgufError> {
         Model::check(path.as_ref(), Bytes::Owned(bytes))
     }
@@ -116,6 +122,9 @@ impl Model {
     }
 
     /// The tensor of that name.
+    ///
+    /// # Errors
+    /// [`GgufError`] where no tensor has that name.
     pub fn tensor(&self, name: &str) -> Result<&Tensor, GgufError> {
         self.tensors()
             .iter()
@@ -133,6 +142,9 @@ impl Model {
     }
 
     /// The matrix of that name, refused where it has not two dimensions or a type that the engine does not multiply.
+    ///
+    /// # Errors
+    /// [`GgufError`] where no tensor has that name, or it is no matrix of a known type.
     pub fn matrix(&self, name: &str) -> Result<NamedMatrix<'_>, GgufError> {
         self.as_matrix(self.tensor(name)?)
     }
@@ -142,6 +154,9 @@ impl Model {
     ///
     /// The embedding table is one of them: models with tied embeddings, such as SmolLM2, multiply by it for their output.
     /// SmolLM2-135M-Instruct has 30 layers of 7 matrices and that one, 211 in all.
+    ///
+    /// # Errors
+    /// [`GgufError`], see above.
     pub fn matrices(&self) -> Result<Vec<NamedMatrix<'_>>, GgufError> {
         let all: Result<Vec<_>, _> = self
             .tensors()

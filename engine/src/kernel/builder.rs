@@ -5,7 +5,7 @@ use mali_isa::valhall::{
     const_index,
 };
 
-use super::{Kernel, Mix, Uniform};
+use super::{Kernel, Mix, Stated, Uniform};
 
 /// Message slots that loads and stores may use (ISA.xml, enum `Flow`: general slots 0 to 2).
 pub(super) const SLOTS: usize = 3;
@@ -488,7 +488,7 @@ impl Builder {
     ///
     /// # Errors
     /// The first [`KernelError`] met.
-    pub fn finish(mut self, body_macs: u32, expected: Mix) -> Result<Kernel, KernelError> {
+    pub fn finish(mut self, stated: Stated) -> Result<Kernel, KernelError> {
         // va_insert_flow.c ends with NOP.end; stores may be outstanding.
         self.code.push(Instr {
             flow: Flow::End,
@@ -520,8 +520,7 @@ impl Builder {
             fits_32: self.ever & 0x0000_ffff_ffff_0000 == 0,
             preload: (self.preload >> 48) as u16,
             fau: self.fau,
-            body_macs,
-            expected,
+            stated,
             code: self.code,
         })
     }

@@ -5,7 +5,7 @@ use mali_isa::valhall::Src;
 
 use super::builder::{Builder, KernelError, LOCAL_ID, WORKGROUP_X, WORKGROUP_Y};
 use super::gemm::{plane_address, store_tile, tile_and_lane};
-use super::{GemmClass, Kernel, Mix, Uniform};
+use super::{GemmClass, Kernel, Mix, Stated, TILE, Uniform};
 
 /// Builds [`GemmClass::Half`] or [`GemmClass::Single`].
 pub(super) fn float(class: GemmClass) -> Result<Kernel, KernelError> {
@@ -97,15 +97,19 @@ pub(super) fn float(class: GemmClass) -> Result<Kernel, KernelError> {
     b.shl(c4, c4, 2);
     store_tile(b, x, y, c4, g16, weights.part(4, 4), acc);
     let fma = 16 * chunk as u32;
-    let ls = if half { 12 } else { 8 };
-    kernel.finish(
-        16 * fma,
-        Mix {
+    let inputs = if half { 8 } else { 4 };
+    kernel.finish(Stated {
+        tile: [TILE, TILE],
+        registers: 56,
+        body: Mix {
             fma,
             cvt: 7,
             sfu: 0,
-            ls,
+            ls: 4 + inputs,
             other: 0,
         },
-    )
+        // A line of weights each; of the activations one for each of the warp's four tokens.
+        lines: 4 + 4 * inputs,
+        macs: 16 * fma,
+    })
 }

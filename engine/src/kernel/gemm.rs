@@ -10,11 +10,11 @@
 use mali_isa::valhall::{Op, Src};
 
 use super::builder::{Block, Builder, KernelError, LOCAL_ID, Reg, WORKGROUP_X, WORKGROUP_Y};
-use super::{Kernel, Mix, Uniform};
+use super::{BLOCK, Kernel, Mix, Stated, TILE, Uniform};
 use crate::quant::Format;
 
 /// Multiply-accumulates of a tile and one block of 32.
-const BLOCK_MACS: u32 = 16 * 16 * 32;
+const BLOCK_MACS: u32 = TILE * TILE * BLOCK;
 
 /// What a product kernel depends on: how weights and scales are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -104,6 +104,24 @@ impl GemmClass {
             Self::NibbleMinF16 | Self::ByteMinF16 => 64,
             Self::NibbleMinF32 | Self::ByteMinF32 | Self::ByteHalves => 128,
             Self::Half | Self::Single => 0,
+        }
+    }
+
+    /// Of the integer kernels.
+    const fn stated(self) -> Stated {
+        let body = self.expected();
+        // Every load is one line, but for the f32 scales: a row group's are 32 bytes apart, so that 16 bytes of each
+        // are two lines.
+        let scale_lines = match self {
+            Self::NibbleMinF32 | Self::ByteMinF32 | Self::ByteHalves => 8,
+            _ => 0,
+        };
+        Stated {
+            tile: [TILE, TILE],
+            registers: 64,
+            body,
+            lines: body.ls + scale_lines,
+            macs: BLOCK_MACS,
         }
     }
 
@@ -290,7 +308,7 @@ fn quantised(class: GemmClass) -> Result<Kernel, KernelError> {
     b.loop_while_zero(head, done);
 
     epilogue(b, class, &at, weights, act, acc);
-    kernel.finish(BLOCK_MACS, class.expected())
+    kernel.finish(class.stated())
 }
 
 /// Brings the block's weights into registers as signed bytes: element p of row i in word p/4 of `weights[16·h + 4·i]`,

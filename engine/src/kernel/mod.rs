@@ -9,12 +9,14 @@
 //! ([`crate::memory::WINDOW`]), so that the high word of all its addresses is a uniform.
 
 mod builder;
+mod cost;
 mod float;
 mod gemm;
 mod ops;
 mod quantise;
 
 pub use builder::{Block, Builder, KernelError, Reg};
+pub use cost::{QUARTERS, Stated};
 pub use gemm::{GemmClass, gemm};
 pub use quantise::{quantise, row_factor};
 
@@ -145,10 +147,8 @@ pub struct Kernel {
     pub fau: Vec<Uniform>,
     /// Instructions of its loop body (one block or chunk), or of the whole kernel where it has no loop.
     pub body: Mix,
-    /// Multiply-accumulates of the body, of a whole warp; 0 for kernels that are no product.
-    pub body_macs: u32,
-    /// What the author expects of `body`.
-    pub expected: Mix,
+    /// What the author expects of it.
+    pub stated: Stated,
 }
 
 impl Kernel {
@@ -171,11 +171,17 @@ impl Kernel {
             .collect()
     }
 
+    /// Whether it has a loop: [`Kernel::body`] is not the whole of it.
+    #[must_use]
+    pub fn has_loop(&self) -> bool {
+        self.body.total() as usize != self.code.len()
+    }
+
     /// A warp's instructions for `iterations` of the loop.
     #[must_use]
     pub fn instructions(&self, iterations: u32) -> u64 {
         let body = u64::from(self.body.total());
-        if self.body.total() as usize == self.code.len() {
+        if !self.has_loop() {
             return body;
         }
         self.code.len() as u64 - body + body * u64::from(iterations)

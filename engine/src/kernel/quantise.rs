@@ -6,7 +6,7 @@
 use mali_isa::valhall::{Cond, Op, Src};
 
 use super::builder::{Block, Builder, KernelError, LOCAL_ID, Reg, WORKGROUP_X, WORKGROUP_Y};
-use super::{Kernel, Mix, Uniform};
+use super::{BLOCK, Kernel, Mix, Stated, TILE, Uniform};
 
 /// Bits of 2^127·2^... : the exponent sum of a token's factor and its reciprocal, (E-13) + (267-E) = 254, in place.
 const RECIPROCAL_SUM: u32 = 254 << 23;
@@ -95,16 +95,20 @@ pub fn row_factor() -> Result<Kernel, KernelError> {
     b.iadd(address.at(0), address.at(0), low);
     b.mov(address.at(1), high);
     b.unless(lane, |b| b.store(factor, address, 0));
-    kernel.finish(
-        0,
-        Mix {
+    kernel.finish(Stated {
+        tile: [1, 1],
+        registers: 11,
+        body: Mix {
             fma: 0,
             cvt: 5,
             sfu: 0,
             ls: 1,
             other: 0,
         },
-    )
+        // Eight bytes a lane.
+        lines: 2,
+        macs: 0,
+    })
 }
 
 /// Builds the kernel that quantises: workgroup (x, y) is block x of token tile y, a lane is a token.
@@ -217,7 +221,14 @@ pub fn quantise() -> Result<Kernel, KernelError> {
     }
 
     store(b, block, tile, lane, words, half, total, address, &t);
-    kernel.finish(0, QUANTISE_MIX)
+    kernel.finish(Stated {
+        tile: [BLOCK, TILE],
+        registers: 58,
+        body: QUANTISE_MIX,
+        // The factors; eight pieces of sixteen rows; two pieces for each of four j; scales and sums.
+        lines: 1 + 8 * 16 + 2 * 4 + 2,
+        macs: 0,
+    })
 }
 
 /// What the whole quantiser takes for a block of a token tile. Of each element: 8 FMA (normalise, look for what is not

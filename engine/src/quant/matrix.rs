@@ -59,6 +59,9 @@ pub struct Matrix<'a> {
 
 impl<'a> Matrix<'a> {
     /// Checks that `bytes` are exactly N rows of K elements.
+    ///
+    /// # Errors
+    /// [`MatrixError`] where N or K is 0, K no multiple of the block, or the length another.
     pub fn new(
         format: Format,
         n: usize,
@@ -134,6 +137,9 @@ pub struct OwnedMatrix {
 
 impl OwnedMatrix {
     /// Checks that `bytes` are exactly N rows of K elements.
+    ///
+    /// # Errors
+    /// As [`Matrix::new`].
     pub fn new(
         format: Format,
         n: usize,

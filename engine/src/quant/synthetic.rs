@@ -16,6 +16,9 @@ pub enum Spread {
 }
 
 /// Weights quantised from near-normal numbers. The same for the same arguments on every machine.
+///
+/// # Errors
+/// [`MatrixError`] for a shape that the format cannot have.
 pub fn synthetic_matrix(
     format: Format,
     n: usize,
@@ -54,6 +57,9 @@ pub fn synthetic_activations(m: usize, k: usize, seed: u64, spread: Spread) -> V
 }
 
 /// A matrix of random bits with finite scales of moderate size: every value of every bit field occurs.
+///
+/// # Errors
+/// [`MatrixError`] for a shape that the format cannot have.
 pub fn random_blocks(
     format: Format,
     n: usize,

@@ -46,6 +46,9 @@ pub struct QuantisedActivations {
 
 impl QuantisedActivations {
     /// Takes the bytes of a quantised buffer (copied from the GPU).
+    ///
+    /// # Errors
+    /// [`ActivationError::Length`] where the length is not the layout's.
     pub fn from_bytes(
         layout: ActivationLayout,
         bytes: Vec<u8>,
@@ -162,6 +165,9 @@ fn nearest(x: f64, d: f64) -> i8 {
 }
 
 /// Quantises M rows of K activations exactly as the kernels must. `x` is row-major without padding.
+///
+/// # Errors
+/// [`ActivationError`] where M or K is 0 or too large, or `x` is not M × K.
 pub fn quantise(x: &[f32], m: usize, k: usize) -> Result<QuantisedActivations, ActivationError> {
     let layout = ActivationLayout::new(m, k)?;
     check_len(x, m, k)?;
@@ -235,6 +241,9 @@ pub struct ActivationCheck {
 
 impl ActivationCheck {
     /// Compares the GPU's activations with the exact quantisation of the same `x` (row-major, M × K), padding tokens included.
+    ///
+    /// # Errors
+    /// [`ActivationError`] where `x` is not M × K.
     pub fn new(x: &[f32], gpu: &QuantisedActivations) -> Result<ActivationCheck, ActivationError> {
         let layout = gpu.layout();
         let k = layout.k();

@@ -13,6 +13,9 @@ const LANES: usize = 8;
 
 /// Y\[M, N\] in f64 from dequantised weights and activations as they are (row-major M × K). The sum of a product of two f32 is
 /// exact but for the additions' own rounding of 2^-53, so the order does not matter here.
+///
+/// # Errors
+/// [`ProductError`] where `x` is not M × K, or the result is empty or too large.
 pub fn product_f64(w: &Matrix<'_>, x: &[f32], m: usize) -> Result<Vec<f64>, ProductError> {
     OutputLayout::new(m, w.n())?;
     check_len(x, m, w.k())?;

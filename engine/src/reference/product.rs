@@ -38,6 +38,9 @@ pub enum ProductError {
 /// Y\[M, N\] of given quantised activations and weights in ggml's own blocks, without padding, bit for bit as the kernels of layout
 /// version 1 must compute it: per block of 32 an exact integer sum, then f32 operations rounded to nearest even with subnormals
 /// kept, in rising order of blocks.
+///
+/// # Errors
+/// [`ProductError`] for weights that take no quantised activations, and for activations of another K.
 pub fn product(w: &Matrix<'_>, a: &QuantisedActivations) -> Result<Vec<f32>, ProductError> {
     if !w.format().is_quantised() {
         return Err(ProductError::Format {
@@ -202,6 +205,9 @@ fn dots<const LEN: usize>(w: &[i16; BLOCK], q: &[[i16; BLOCK]; TILE], from: usiz
 
 /// Y\[M, N\] of F16 or F32 weights and unquantised activations (row-major M × K), without padding: one fused multiply-add an
 /// element, K rising, K padded to a multiple of 8 with zeros.
+///
+/// # Errors
+/// [`ProductError`] for weights that take quantised activations, and where `x` is not M × K.
 pub fn product_float(w: &Matrix<'_>, x: &[f32], m: usize) -> Result<Vec<f32>, ProductError> {
     if w.format().is_quantised() {
         return Err(ProductError::Format {
@@ -265,6 +271,9 @@ impl Task for FloatRows<'_> {
 }
 
 /// The reference's own result for unquantised activations: quantised exactly first where the format asks for it.
+///
+/// # Errors
+/// [`ProductError`] where `x` is not M × K.
 pub fn product_of(w: &Matrix<'_>, x: &[f32], m: usize) -> Result<Vec<f32>, ProductError> {
     if w.format().is_quantised() {
         product(w, &quantise(x, m, w.k())?)

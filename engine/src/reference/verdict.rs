@@ -128,6 +128,9 @@ impl Verdict {
 ///
 /// `x` are the activations, row-major M × K without padding; `activations` the GPU's quantised ones (none for F16 and F32
 /// weights); `y` the result with `stride` values from token to token (see [`crate::repack::OutputLayout::stride`]).
+///
+/// # Errors
+/// [`VerifyError`] where the arguments do not belong to one product.
 pub fn verify(
     w: &Matrix<'_>,
     x: &[f32],

@@ -98,6 +98,9 @@ pub struct WeightLayout {
 
 impl WeightLayout {
     /// The layout of an N × K matrix.
+    ///
+    /// # Errors
+    /// [`LayoutError`] where N or K is 0, K no multiple of the block, or the shape too large for any buffer.
     pub fn new(format: Format, n: usize, k: usize) -> Result<WeightLayout, LayoutError> {
         if n == 0 {
             return Err(LayoutError::Empty { what: "N" });
@@ -311,6 +314,9 @@ impl ActivationLayout {
     pub const SCALE_BYTES: u64 = (TILE * 4) as u64;
 
     /// The layout of M tokens of K elements. K need not be a multiple of 32: X is padded with zeros.
+    ///
+    /// # Errors
+    /// [`LayoutError`] where M or K is 0 or the shape too large for any buffer.
     pub fn new(m: usize, k: usize) -> Result<ActivationLayout, LayoutError> {
         if m == 0 {
             return Err(LayoutError::Empty { what: "M" });
@@ -441,6 +447,9 @@ pub struct OutputLayout {
 
 impl OutputLayout {
     /// The layout of Y\[M, N\].
+    ///
+    /// # Errors
+    /// [`LayoutError`] where M or N is 0 or the shape too large for any buffer.
     pub fn new(m: usize, n: usize) -> Result<OutputLayout, LayoutError> {
         if m == 0 {
             return Err(LayoutError::Empty { what: "M" });

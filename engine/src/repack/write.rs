@@ -45,6 +45,9 @@ pub enum RepackError {
 }
 
 /// Writes the whole matrix: every byte of the layout's [`WeightLayout::total_bytes`] exactly once, padding as zeros.
+///
+/// # Errors
+/// As [`repack_tiles`].
 pub fn repack(
     w: &Matrix<'_>,
     layout: &WeightLayout,
@@ -55,6 +58,9 @@ pub fn repack(
 
 /// Writes the row tiles of a range, so that threads can share the work: ranges that together cover all tiles once write every
 /// byte once.
+///
+/// # Errors
+/// [`RepackError`] where the layout is another matrix's or the range goes beyond its tiles.
 pub fn repack_tiles(
     w: &Matrix<'_>,
     layout: &WeightLayout,
