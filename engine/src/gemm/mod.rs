@@ -14,12 +14,16 @@ mod buffers;
 mod device;
 mod fences;
 pub mod plan;
+mod prepare;
 mod record;
 mod run;
+mod submit;
+mod work;
 
 pub use device::Engine;
+pub use prepare::check_shape;
 pub use record::{Recorded, Recording};
-pub use run::{Product, check_shape};
+pub use run::Product;
 
 use std::sync::Arc;
 
