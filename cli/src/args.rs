@@ -10,7 +10,7 @@ Exit codes:
   0  right
   1  a result is wrong
   2  usage
-  3  no device, or no permission to use it
+  3  no device, no permission to use it, or it refused (memory, driver)
   4  a hang was met and repaired
   5  a hang was met and not repaired
   6  a model or input file is bad

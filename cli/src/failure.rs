@@ -13,7 +13,7 @@ pub enum Exit {
     Wrong = 1,
     /// The command line is wrong (clap's own code too).
     Usage = 2,
-    /// No device, or no permission to use it.
+    /// No device, no permission to use it, or it refused (memory, driver).
     NoDevice = 3,
     /// A hang was met and repaired.
     #[expect(dead_code, reason = "documented now; repairs come with the watchdog")]

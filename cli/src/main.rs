@@ -43,7 +43,10 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
             gemm::run(&device::open(&cli.device)?, args, cli.json, &interrupt()?)
         }
         Command::Info => info::run(&device::open(&cli.device)?, cli.json),
-        Command::Replay(args) => replay::run(&device::open(&cli.device)?, args, cli.json),
+        Command::Replay(args) => {
+            let interrupted = interrupt()?;
+            replay::run(&device::open(&cli.device)?, args, cli.json, &interrupted)
+        }
         Command::Disasm(args) => isa::disasm(args),
         Command::Asm(args) => isa::asm(args),
         Command::Completions { shell } => {

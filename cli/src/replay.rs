@@ -1,6 +1,8 @@
 //! `panthorctl replay`.
 
-use panthor_engine::gemm::check_shape;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use panthor_engine::gemm::{EngineError, check_shape};
 use panthor_engine::quant::{Spread, UnknownFormat, synthetic_activations, synthetic_matrix};
 use panthor_engine::replay::capture::{CaptureError, capture};
 use panthor_engine::replay::{self, ReplayError, case::Cases};
@@ -21,7 +23,15 @@ struct Row {
 }
 
 /// Runs recorded jobs and compares their outputs, or records one.
-pub fn run(opened: &Opened, args: &ReplayArgs, json: bool) -> Result<Exit, Failure> {
+///
+/// # Errors
+/// [`Exit::Interrupted`] between two cases once the flag is set, besides what the files and the device say.
+pub fn run(
+    opened: &Opened,
+    args: &ReplayArgs,
+    json: bool,
+    interrupted: &AtomicBool,
+) -> Result<Exit, Failure> {
     if args.capture {
         return record(opened, args);
     }
@@ -41,6 +51,9 @@ pub fn run(opened: &Opened, args: &ReplayArgs, json: bool) -> Result<Exit, Failu
     let progress = Progress::new(chosen.len());
     let mut rows = Vec::new();
     for index in chosen {
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(gemm::failure(EngineError::Interrupted));
+        }
         let case = cases.load(index).map_err(failure)?;
         progress.begin(&case.op);
         let outcome = replay::run(&opened.device, &case).map_err(failure)?;

@@ -109,11 +109,18 @@ fn spoilt_cases_are_bad_files() {
 #[test]
 fn hostile_maps_and_images_are_bad_files() {
     let huge = r#"{"va":4096,"size":"0xffffffffffffe000","bo":1,"bo_off":0,"vmflags":0}"#;
+    let flags = r#"{"va":4096,"size":4096,"bo":1,"bo_off":0,"vmflags":"0x80000000"}"#;
     let mut image = 0x1000_u64.to_le_bytes().to_vec();
     image.extend(u64::MAX.to_le_bytes());
     for (key, name, bytes, word) in [
         ("map", "huge.map", huge.as_bytes(), "within 48 bits"),
         ("map", "cut.map", b"{\"va\":", "line 1"),
+        (
+            "map",
+            "flags.map",
+            flags.as_bytes(),
+            "no flags of a mapping",
+        ),
         ("map", "binary.map", b"\xff\xfe\0", "not UTF-8"),
         ("snapshot", "huge.bin", &image, "truncated"),
         (
@@ -167,6 +174,12 @@ fn what_is_no_cases_file_is_said() {
 #[test]
 fn a_fault_names_the_case_and_exits_with_5() {
     let folder = tempfile::tempdir().expect("a folder");
+    let path = spoilt(folder.path(), |case| case["scoreboard"] = 16.into());
+    refused(
+        command(&format!("--device sim replay {path}")),
+        6,
+        &["no scoreboard entry 16"],
+    );
     // A Mali-G610 has eight scoreboard entries.
     let path = spoilt(folder.path(), |case| case["scoreboard"] = 9.into());
     refused(

@@ -32,6 +32,7 @@ use crate::memory::{Buffer, MemoryError};
 use crate::reference::ActivationError;
 use crate::repack::{LayoutError, RepackError, WeightLayout};
 use crate::stream::StreamError;
+use panthor_uapi::{Errno, errno_name};
 
 /// Weights on the GPU, repacked. An engine that is lost while jobs may still read them keeps them mapped.
 #[derive(Debug)]
@@ -142,7 +143,7 @@ pub enum LostCause {
     #[error("did not end within {0:?}")]
     Expired(std::time::Duration),
     /// Its fence signalled with an error (positive errno): ETIMEDOUT when the driver's timer killed it.
-    #[error("ended with errno {0}")]
+    #[error("ended with {}", errno_name(Errno::from_raw_os_error(*.0)))]
     Failed(i32),
     /// Its fence signalled well, yet its stream did not come to its end: a fault that the driver did not report.
     #[error("ended without its end marker: a fault that the driver did not report")]

@@ -21,9 +21,14 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use mali_isa::csf;
+use panthor_uapi::VmBindOpFlags;
 use serde::Deserialize;
 
 use super::ReplayError;
+
+/// The largest scoreboard entry that SET_SB_ENTRY can name (four bits; Mesa's `genxml/v10.xml`). How many there are is the
+/// device's.
+const MAX_SCOREBOARD: u8 = 15;
 
 /// No file of a case may unpack to more than this.
 const MAX_FILE: usize = 1 << 30;
@@ -352,6 +357,13 @@ impl Cases {
             }
         };
 
+        if raw.scoreboard > MAX_SCOREBOARD {
+            let why = format!(
+                "case {index}: there is no scoreboard entry {}",
+                raw.scoreboard
+            );
+            return Err(ReplayError::file(path, why));
+        }
         let case = Case {
             op: raw.op.clone(),
             streams,
@@ -430,6 +442,10 @@ fn load_mappings(path: &Path) -> Result<Vec<Mapping>, ReplayError> {
         let at = |why: String| ReplayError::file(path, format!("line {}: {why}", number + 1));
         let raw: RawMapping = serde_json::from_str(line).map_err(|e| at(e.to_string()))?;
         let flags = raw.vmflags.value(path)?;
+        let known = VmBindOpFlags::all().difference(VmBindOpFlags::TYPE_MASK);
+        if flags & !u64::from(known.bits()) != 0 {
+            return Err(at(format!("vmflags {flags:#x} are no flags of a mapping")));
+        }
         let mapping = Mapping {
             va: raw.va.value(path)?,
             size: raw.size.value(path)?,
