@@ -20,6 +20,11 @@ use panthor_sim::kmd::Monitor;
 use panthor_tests::{device, simulator};
 use panthor_uapi::{Device, SyncobjWaitFlags};
 
+/// The larger of `largest` and |v|, whatever kind of NaN v is.
+fn larger_magnitude(largest: f32, v: &f32) -> f32 {
+    if v.abs() > largest { v.abs() } else { largest }
+}
+
 /// The product of the GPU's quantised activations with the weights, in the kernels' order of additions.
 fn product(w: &Matrix<'_>, q: &QuantisedActivations, m: usize) -> Vec<f32> {
     let l = q.layout();
@@ -92,7 +97,7 @@ fn wrong_quants(q: &QuantisedActivations, x: &[f32], m: usize, k: usize) -> usiz
     for token in 0..m {
         let (u, r) = ((token / 16) as u64, token % 16);
         let row = &x[token * k..][..k];
-        let largest = row.iter().fold(0f32, |a, v| a.max(v.abs()));
+        let largest = row.iter().fold(0f32, larger_magnitude);
         let exponent = (largest.to_bits() >> 23).clamp(18, 254);
         let at = l.factor_offset(token);
         let factor = u32::from_le_bytes([byte(at), byte(at + 1), byte(at + 2), byte(at + 3)]);
@@ -101,7 +106,7 @@ fn wrong_quants(q: &QuantisedActivations, x: &[f32], m: usize, k: usize) -> usiz
         for b in 0..k / 32 {
             let block: Vec<f32> = row[32 * b..][..32].iter().map(|v| v * norm).collect();
             let finite = block.iter().all(|v| v.is_finite());
-            let d = f16::from_f32(block.iter().fold(0f32, |a, v| a.max(v.abs())) * (1.0 / 127.0));
+            let d = f16::from_f32(block.iter().fold(0f32, larger_magnitude) * (1.0 / 127.0));
             let da = if finite { d.to_bits() } else { 0x7e00 };
             assert_eq!(
                 half(l.scale_offset(u, b as u64, r)),
@@ -137,7 +142,7 @@ fn judge_tokens(w: &Matrix<'_>, x: &[f32], m: usize, y: &[f32], what: &str) {
     let mut judged = 0;
     for token in 0..m {
         let row = &x[token * w.k()..][..w.k()];
-        let largest = row.iter().fold(0f32, |a, v| a.max(v.abs()));
+        let largest = row.iter().fold(0f32, larger_magnitude);
         let ordinary = largest == 0.0 || largest.is_normal();
         if !ordinary || !row.iter().all(|v| v.is_finite()) {
             continue;

@@ -117,9 +117,15 @@ impl QuantisedActivations {
     }
 }
 
+/// The larger of `largest` and |v|; a NaN of any kind is passed over, as by the GPU's FMAX. (`f32::max` gives a NaN for a
+/// signalling one on some CPUs, aarch64 among them.)
+pub(super) fn larger_magnitude(largest: f32, v: &f32) -> f32 {
+    if v.abs() > largest { v.abs() } else { largest }
+}
+
 /// The biased exponent that a token is normalised by: of its largest magnitude, NaN ignored and from 0 up, kept within 18..=254.
 pub fn normal_exponent(token: &[f32]) -> u32 {
-    let largest = token.iter().fold(0.0, |a: f32, v| a.max(v.abs()));
+    let largest = token.iter().fold(0.0, larger_magnitude);
     (largest.to_bits() >> 23).clamp(MIN_EXPONENT, MAX_EXPONENT)
 }
 
@@ -138,7 +144,7 @@ fn quantise_block(xn: &[f32; BLOCK]) -> Block {
             scale: NAN_SCALE,
         };
     }
-    let largest = xn.iter().fold(0.0, |a: f32, v| a.max(v.abs()));
+    let largest = xn.iter().fold(0.0, larger_magnitude);
     let scale = f16::from_f32(largest * ONE_127TH);
     if scale != f16::ZERO {
         for (q, v) in q.iter_mut().zip(xn) {

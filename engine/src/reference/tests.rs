@@ -289,3 +289,12 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_signalling_nan_is_passed_over_like_any_other() {
+    let signalling = f32::from_bits(0xff82_bdbd);
+    assert!(signalling.is_nan());
+    for token in [[signalling, 1.5], [1.5, signalling]] {
+        assert_eq!(normal_exponent(&token), 127);
+    }
+}

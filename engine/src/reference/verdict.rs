@@ -1,6 +1,6 @@
 //! One product's result, judged.
 
-use super::activations::{ActivationCheck, QuantisedActivations};
+use super::activations::{ActivationCheck, QuantisedActivations, larger_magnitude};
 use super::exact::{magnitude, product_f64};
 use super::product::{ProductError, product, product_float};
 use crate::quant::Matrix;
@@ -217,7 +217,7 @@ fn accuracy(
     let mut small_error = small.then_some(0f64);
     for (i, want) in reference.chunks_exact(n).enumerate() {
         let token = &x[i * k..(i + 1) * k];
-        let largest = token.iter().fold(0.0, |a: f32, v| a.max(v.abs()));
+        let largest = token.iter().fold(0.0, larger_magnitude);
         let subnormal = largest > 0.0 && largest < f32::MIN_POSITIVE;
         for (j, (got, want)) in y[i * stride..].iter().zip(want).enumerate() {
             if !want.is_finite() {
