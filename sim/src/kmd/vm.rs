@@ -323,7 +323,10 @@ fn cut(maps: &mut BTreeMap<u64, Vma>, range: Range<u64>) {
     }
 }
 
-impl AddressSpace for Vm {
+// SAFETY: a mapping holds its buffer object, whose block keeps its host view; when the last owner of a block is gone, its
+// view is unmapped only after `Gpu::release` has dropped it from the caches (`Ram::bury`). Its CPU side is accessed by
+// atomics (`ram.rs`) and by the client's own mapping, which the client accesses as it accesses a real GPU's memory.
+unsafe impl AddressSpace for Vm {
     fn translate(&self, va: u64, access: Access) -> Result<Page, MmuFault> {
         let fault = |kind| MmuFault { va, access, kind };
         if self.is_unusable() || self.has_unhandled_fault() {

@@ -112,7 +112,9 @@ impl FlatSpace {
     }
 }
 
-impl AddressSpace for FlatSpace {
+// SAFETY: a page's memory is boxed and never removed while the space lives, holds 4096 bytes of atomics, and is only
+// accessed through them. Caches that have seen a page are not used after its space.
+unsafe impl AddressSpace for FlatSpace {
     fn translate(&self, va: u64, access: Access) -> Result<Page, MmuFault> {
         let fault = |kind| MmuFault { va, access, kind };
         let (memory, mapping) = self

@@ -77,7 +77,12 @@ pub enum MmuFaultKind {
 }
 
 /// Where GPU addresses lead: the driver's VM in the simulator, page tables in guest memory elsewhere.
-pub trait AddressSpace: Send + Sync {
+///
+/// # Safety
+/// The caches and the cores dereference what [`AddressSpace::translate`] gives. Its [`Page::host`] must lead to
+/// [`Page::size`] bytes that stay mapped, readable and writable, until [`Caches::release`] has dropped them or the caches
+/// and all ports are gone, and whoever else accesses them must do so atomically or volatile.
+pub unsafe trait AddressSpace: Send + Sync {
     /// The page that holds `va`.
     ///
     /// # Errors
