@@ -4,7 +4,7 @@ use mali_isa::desc::{Buffer, BufferType, DESCRIPTOR_WORDS, Resource};
 use mali_isa::valhall::{AtomicOp, Op};
 
 use super::MemoryPort;
-use super::alu::{int, wide};
+use super::alu::operands::{int, wide};
 use super::fault::FaultKind;
 use super::program::{Class, Program, Uop};
 use super::usage::{LINE_BYTES, UnitCounts};

@@ -16,6 +16,7 @@ mod fault;
 mod float;
 mod message;
 mod program;
+mod setup;
 #[cfg(test)]
 mod tests;
 mod usage;
