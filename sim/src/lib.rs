@@ -16,6 +16,7 @@
 
 pub mod cost;
 pub mod csf;
+pub(crate) mod endpoint;
 pub mod fault;
 pub mod kmd;
 pub mod mmu;

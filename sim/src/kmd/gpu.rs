@@ -1,63 +1,28 @@
 //! The simulated Mali-G610 behind the driver: command-stream queues, shader cores and caches put together.
 
-use std::collections::VecDeque;
-use std::error::Error;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::engine::{Exception, Gpu, JobCall, Outcome, QueueEngine, QueueSetup, Step};
 use super::options::Options;
-use crate::cost::{JobUsage, UNITS_PER_CORE, Usage};
-use crate::csf::{
-    self, ComputeEndpoint, Env, Event, JobError, JobParams, JobRecord, Queue, Stop, job_words,
-};
+use crate::cost::UNITS_PER_CORE;
+use crate::csf::{self, Env, Event, JobParams, Queue, Stop, job_words};
+pub use crate::endpoint::JobLog;
+use crate::endpoint::{Endpoint, lock};
 use crate::mmu::Caches;
-use crate::shader::{ComputeJob, FaultKind, ShaderCores, ShaderFault, ShaderMemory};
+use crate::shader::ShaderCores;
 
 /// Instructions of a stream that run before the driver looks again.
 const STREAM_BUDGET: u64 = 1 << 16;
 /// Warp instructions of one job on one core that are executed before the job is taken never to end, where the driver's
 /// timer would not strike earlier: minutes of host time.
 const MAX_INSTRUCTIONS: u64 = 1 << 30;
-/// Jobs that [`JobLog::recent`] keeps.
-const RECENT_JOBS: usize = 1024;
-
-/// What the shader cores have done.
-#[derive(Clone, Debug, Default)]
-pub struct JobLog {
-    /// Compute jobs that ran.
-    pub jobs: u64,
-    /// Their instructions, all cores together.
-    pub usage: Usage,
-    /// Cycles that they took, from the first to the last workgroup of each, added up.
-    pub cycles: u64,
-    /// The latest of them, the oldest first.
-    pub recent: VecDeque<JobRecord>,
-}
-
-impl JobLog {
-    fn add(&mut self, record: JobRecord) {
-        self.jobs += 1;
-        self.usage += record.usage.total();
-        self.cycles += record.usage.cycles();
-        if self.recent.len() == RECENT_JOBS {
-            self.recent.pop_front();
-        }
-        self.recent.push_back(record);
-    }
-}
-
 /// What the queues share.
 #[derive(Debug)]
 struct Shared {
     caches: Caches,
     device: Mutex<csf::Device>,
     log: Mutex<JobLog>,
-}
-
-/// Only plain data is behind the locks: a panic elsewhere leaves it usable.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A Mali-G610.
@@ -121,10 +86,7 @@ impl Gpu for Mali {
         };
         Box::new(MaliQueue {
             queue: Queue::new(setup.group, setup.index),
-            endpoint: Endpoint {
-                cores,
-                place: Mutex::default(),
-            },
+            endpoint: Endpoint::new(cores),
             shared: self.shared.clone(),
             setup,
             found: None,
@@ -142,72 +104,6 @@ impl Gpu for Mali {
 
     fn flush_id(&self) -> u32 {
         self.shared.caches.latest_flush()
-    }
-}
-
-/// The shader cores that a group may use.
-#[derive(Debug)]
-struct Endpoint {
-    cores: ShaderCores,
-    /// Where the last fault was, in words.
-    place: Mutex<Option<String>>,
-}
-
-impl ComputeEndpoint for Endpoint {
-    fn run<M: ShaderMemory>(&self, job: &ComputeJob, memory: &M) -> Result<JobUsage, JobError> {
-        match self.cores.run(job, memory) {
-            Ok(usage) => Ok(JobUsage::from(&usage)),
-            Err(fault) => Err(self.job_error(*fault)),
-        }
-    }
-}
-
-impl Endpoint {
-    fn job_error<E: Error + Send + 'static>(&self, fault: ShaderFault<E>) -> JobError {
-        let text = fault.to_string();
-        let pc = fault.at.as_ref().map_or(0, |at| at.pc);
-        let exception = exception_of(&fault.kind);
-        let cause: Box<dyn Error + Send> = match fault.kind {
-            FaultKind::Runaway { limit } => {
-                return JobError::Endless {
-                    instructions: limit,
-                };
-            }
-            // The memory's own error, in which the command stream looks for the MMU's.
-            FaultKind::Memory { error, .. } => Box::new(error),
-            kind => Box::new(Reason(kind.to_string())),
-        };
-        *lock(&self.place) = Some(text);
-        JobError::Fault {
-            exception,
-            pc,
-            cause,
-        }
-    }
-}
-
-/// A fault's reason in words.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Reason(String);
-
-/// What the hardware would report of a shader's fault; for what it leaves undefined, the closest.
-fn exception_of<E: Error>(kind: &FaultKind<E>) -> csf::Exception {
-    match kind {
-        FaultKind::MisalignedProgram { .. } => csf::Exception::InstrInvalidPc,
-        FaultKind::InvalidInstruction { .. }
-        | FaultKind::NotModelled { .. }
-        | FaultKind::RegisterOutOfRange { .. }
-        | FaultKind::MisalignedRegisters { .. } => csf::Exception::InstrInvalidEnc,
-        FaultKind::UnmarkedDivergence
-        | FaultKind::DivergentBarrier
-        | FaultKind::UnwaitedBarrier
-        | FaultKind::BarrierWithPending { .. }
-        | FaultKind::LonelyBarrier => csf::Exception::InstrBarrierFault,
-        FaultKind::MisalignedAccess { .. } | FaultKind::BeyondBuffer { .. } => {
-            csf::Exception::AddrRangeFault
-        }
-        _ => csf::Exception::DataInvalidFault,
     }
 }
 
@@ -268,7 +164,7 @@ impl MaliQueue {
             },
             Stop::Fault(fault) => {
                 let mut message = fault.to_string();
-                if let Some(place) = lock(&self.endpoint.place).take() {
+                if let Some(place) = self.endpoint.take_place() {
                     message = format!("{message}; {place}");
                 }
                 let exception = Exception {
