@@ -1,8 +1,11 @@
 //! What must hold for any input. Shared by the fuzz targets and by `engine/tests/fuzz.rs`, which feeds them a fixed set of inputs.
 
+use std::path::Path;
+
 use mali_isa::{csf, valhall};
 use panthor_engine::gguf::Model;
 use panthor_engine::quant::dequantise_row;
+use panthor_engine::replay::case::Cases;
 
 /// Any bytes as a model file: refused in one line, or every tensor can be used. Returns how many matrices there were.
 pub fn gguf(bytes: &[u8]) -> usize {
@@ -28,6 +31,38 @@ pub fn gguf(bytes: &[u8]) -> usize {
         }
     }
     matrices
+}
+
+/// Any bytes as a recording, its three files one after the other with a zero byte between them (cases, map, memory; the
+/// first two are text). They are written to `folder`, beside an expected output of 16 bytes in `ref`. Refused in one line,
+/// or whole. Returns how many cases could be loaded.
+pub fn replay(folder: &Path, bytes: &[u8]) -> usize {
+    let mut parts = bytes.splitn(3, |b| *b == 0);
+    for name in ["cases.json", "map", "memory"] {
+        let part = parts.next().unwrap_or_default();
+        std::fs::write(folder.join(name), part).expect("the folder can be written");
+    }
+    std::fs::write(folder.join("ref"), [0; 16]).expect("the folder can be written");
+    let one_line = |text: String| assert!(!text.chars().any(char::is_control), "{text:?}");
+    let cases = match Cases::open(&folder.join("cases.json")) {
+        Ok(cases) => cases,
+        Err(e) => {
+            one_line(e.to_string());
+            return 0;
+        }
+    };
+    let mut good = 0;
+    for index in 0..cases.len() {
+        match cases.load(index) {
+            Ok(case) => {
+                assert!(!case.streams.is_empty());
+                assert_eq!(case.output.expected.len(), 16);
+                good += 1;
+            }
+            Err(e) => one_line(e.to_string()),
+        }
+    }
+    good
 }
 
 /// Any bytes as a command stream and as its text: what decodes encodes to the same word, and so does its text.

@@ -76,6 +76,27 @@ fn model_files() {
     assert!(accepted > 2_000, "only {accepted} matrices got through");
 }
 
+const CASES: &str = r#"[{"op": "copy", "snapshot": "memory", "map": "map", "streams": [{"queue": 0, "stream": "0x10000",
+"size": 64}], "tensors": [{"role": "dst", "type": "f32", "va": "0x11000", "bytes": 16}], "ref": "ref", "tolerance":
+{"nmse": 0.001}}]"#;
+const MAP: &str = r#"{"va": "0x10000", "size": 8192, "bo": 1, "bo_off": 0, "vmflags": 0}
+{"va": "0x12000", "size": "0x1000", "bo": 1, "bo_off": 8192, "vmflags": 2}"#;
+
+#[test]
+fn recordings() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut seed = [CASES.as_bytes(), MAP.as_bytes(), &[]].join(&0);
+    seed.extend(0x10000u64.to_le_bytes());
+    seed.extend(8u64.to_le_bytes());
+    seed.extend([1; 8]);
+    assert_eq!(checks::replay(folder.path(), &seed), 1);
+    let mut rng = SplitMix::new(3);
+    let loaded: usize = (0..3_000)
+        .map(|_| checks::replay(folder.path(), &mutate(&seed, &mut rng)))
+        .sum();
+    assert!(loaded > 100, "only {loaded} recordings got through");
+}
+
 #[test]
 fn command_streams() {
     let mut rng = SplitMix::new(2);

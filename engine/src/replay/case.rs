@@ -378,8 +378,9 @@ impl Cases {
                 tolerance,
             },
         };
+        let mapped = Mapped::new(&case.mappings);
         for (va, len, what) in case.ranges() {
-            if !covered(&case.mappings, va, len) {
+            if !mapped.covers(va, len) {
                 return Err(ReplayError::file(
                     path,
                     format!("case {index}: {what} at {va:#x} is not mapped"),
@@ -410,24 +411,32 @@ impl Case {
     }
 }
 
-fn covered(mappings: &[Mapping], va: u64, len: u64) -> bool {
-    let Some(end) = va.checked_add(len) else {
-        return false;
-    };
-    let mut at = va;
-    while at < end {
-        let next = mappings
-            .iter()
-            .filter(|m| m.va <= at)
-            .filter_map(|m| m.va.checked_add(m.size))
-            .filter(|e| *e > at)
-            .max();
-        match next {
-            Some(next) => at = next,
-            None => return false,
+/// The mapped ranges, sorted, without overlaps, those that touch joined.
+struct Mapped(Vec<(u64, u64)>);
+
+impl Mapped {
+    fn new(mappings: &[Mapping]) -> Self {
+        let ranges = mappings.iter().map(|m| (m.va, m.va.saturating_add(m.size)));
+        let mut sorted: Vec<_> = ranges.collect();
+        sorted.sort_unstable();
+        let mut joined: Vec<(u64, u64)> = Vec::with_capacity(sorted.len());
+        for (start, end) in sorted {
+            match joined.last_mut() {
+                Some(last) if start <= last.1 => last.1 = last.1.max(end),
+                _ => joined.push((start, end)),
+            }
         }
+        Self(joined)
     }
-    true
+
+    /// Whether all of `len` bytes at `va` are mapped.
+    fn covers(&self, va: u64, len: u64) -> bool {
+        let Some(end) = va.checked_add(len) else {
+            return false;
+        };
+        let after = self.0.partition_point(|(start, _)| *start <= va);
+        len == 0 || (after > 0 && end <= self.0[after - 1].1)
+    }
 }
 
 fn load_mappings(path: &Path) -> Result<Vec<Mapping>, ReplayError> {
@@ -576,9 +585,10 @@ mod tests {
             map(0x2000, 0x1000),
             map(0x4000, 0x1000),
         ];
-        assert!(covered(&mappings, 0x1800, 0x1000));
-        assert!(!covered(&mappings, 0x2800, 0x1801));
-        assert!(!covered(&mappings, 0, 1));
-        assert!(!covered(&mappings, u64::MAX, 2));
+        let mapped = Mapped::new(&mappings);
+        assert!(mapped.covers(0x1800, 0x1000));
+        assert!(!mapped.covers(0x2800, 0x1801));
+        assert!(!mapped.covers(0, 1));
+        assert!(!mapped.covers(u64::MAX, 2));
     }
 }
