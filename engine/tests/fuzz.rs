@@ -91,10 +91,14 @@ fn recordings() {
     seed.extend([1; 8]);
     assert_eq!(checks::replay(folder.path(), &seed), 1);
     let mut rng = SplitMix::new(3);
-    let loaded: usize = (0..3_000)
-        .map(|_| checks::replay(folder.path(), &mutate(&seed, &mut rng)))
-        .sum();
-    assert!(loaded > 100, "only {loaded} recordings got through");
+    let mut loaded = 0;
+    for round in 0..1_500 {
+        // JSON rarely survives: the files are mutated from the first, the second or the third on.
+        let kept = [0, CASES.len() + 1, CASES.len() + MAP.len() + 2][round % 3];
+        let input = [&seed[..kept], &mutate(&seed[kept..], &mut rng)].concat();
+        loaded += checks::replay(folder.path(), &input);
+    }
+    assert!(loaded > 50, "only {loaded} recordings got through");
 }
 
 #[test]
