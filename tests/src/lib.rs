@@ -4,6 +4,8 @@
 //! `PANTHOR_TEST_DEVICE=/dev/dri/renderD128 cargo test -p panthor-tests`. Tests that need a simulator's options or its
 //! view of the GPU open one themselves and say so.
 
+pub mod measure;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

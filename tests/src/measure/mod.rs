@@ -1,0 +1,19 @@
+//! Measurements on the driver: what becomes of a job that hangs, and what repairs it.
+//!
+//! - [`scenario`], [`faults`], [`claims`]: the table of what is measured, and what is claimed about it.
+//! - [`client`], [`provoke`], [`victim`]: the client that hangs, written against the driver's ioctls alone.
+//! - [`inside`], [`observe`], [`peer`]: the half that runs on the device: a victim, a second client, and what the kernel shows.
+//! - [`record`]: what one run saw.
+//! - [`markdown`]: the records of one kernel as a document of `kernel-notes/measured/`.
+
+pub mod claims;
+pub mod client;
+pub mod faults;
+pub mod inside;
+pub mod observe;
+pub mod peer;
+pub mod provoke;
+pub mod record;
+pub mod scenario;
+pub mod sw_sync;
+pub mod victim;
