@@ -11,11 +11,11 @@ use super::fence::FenceRef;
 use super::gem::BO_NO_MMAP;
 use super::group::{Group, GroupState};
 use super::heap::{HeapPool, HeapRequest, KernelBo};
-use super::query;
 use super::queue::{Job, Queue};
 use super::submit::{SubmitContext, read_array, read_syncs};
 use super::vm::{MAP_NOEXEC, MAP_UNCACHED};
 use super::world::{FileId, World};
+use crate::model;
 
 /// `MAX_CS_PER_CSG`.
 const MAX_CS_PER_CSG: u32 = 32;
@@ -138,7 +138,7 @@ impl World {
 
     /// `panthor_group_create`'s checks.
     pub fn check_group(&self, args: &drm_panthor_group_create) -> Result<(), Errno> {
-        let present = query::shader_present(self.options.cores);
+        let present = model::shader_present(self.options.cores);
         let masks = [
             (args.compute_core_mask, present, args.max_compute_cores),
             (args.fragment_core_mask, present, args.max_fragment_cores),
@@ -148,7 +148,7 @@ impl World {
             && masks.iter().all(|(mask, present, max)| {
                 mask & !present == 0 && mask.count_ones() >= u32::from(*max)
             })
-            && args.queues.count <= query::CS_SLOTS;
+            && args.queues.count <= model::CS_SLOTS;
         if good { Ok(()) } else { Err(Errno::INVAL) }
     }
 

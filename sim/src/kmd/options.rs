@@ -216,12 +216,10 @@ impl Options {
             }
             "strict" => self.strict = switch(value).ok_or_else(|| bad("strict", "0 or 1"))?,
             "lsc" => {
-                self.lsc = Some(match value {
-                    "flushed" => LscRule::Flushed,
-                    "private" => LscRule::Private,
-                    "coherent" => LscRule::Coherent,
-                    _ => return Err(bad("lsc", "flushed, private or coherent")),
-                })
+                self.lsc = Some(
+                    LscRule::from_name(value)
+                        .ok_or_else(|| bad("lsc", "flushed, private or coherent"))?,
+                );
             }
             "nice" => self.nice = switch(value).ok_or_else(|| bad("nice", "0 or 1"))?,
             _ => return Err(BadOption::UnknownKey(key.into())),
@@ -230,11 +228,13 @@ impl Options {
     }
 }
 
-fn number(value: &str, min: u64, max: u64) -> Option<u64> {
+/// A number from `min` to `max`.
+pub(crate) fn number(value: &str, min: u64, max: u64) -> Option<u64> {
     value.parse().ok().filter(|n| (min..=max).contains(n))
 }
 
-fn switch(value: &str) -> Option<bool> {
+/// `0` or `1`.
+pub(crate) fn switch(value: &str) -> Option<bool> {
     match value {
         "0" => Some(false),
         "1" => Some(true),

@@ -1,8 +1,6 @@
 //! What the device says of itself (`DEV_QUERY`).
 //!
-//! Values of an RK3588's Mali-G610 MC4. Sources: the board's boot message of the driver (id 0xa867, features L2
-//! 0x7120306, tiler 0x809, memory 0x301, MMU 0x2830, AS 0xff, shader_present 0x50005) and Mesa's
-//! `src/panfrost/drm-shim` for what the message does not print.
+//! The values are those of [`crate::model`].
 
 use mali_isa::csf::{KERNEL_REGISTERS, REGISTERS, SCOREBOARDS};
 use panthor_uapi::Errno;
@@ -14,6 +12,7 @@ use super::user;
 use super::vm::{VM_LARGE_PAGE, VM_PAGE};
 use super::world::{IOCTL_NS, World};
 use crate::csf::TIMESTAMP_HZ;
+use crate::model::{self, CS_SLOTS, CSG_SLOTS};
 use crate::shader::{THREADS_PER_CORE, WORKGROUP_THREADS};
 
 const TIMESTAMP_GPU: u32 = 1 << 0;
@@ -24,60 +23,35 @@ const TIMESTAMP_GPU_CYCLE_COUNT: u32 = 1 << 5;
 const TIMESTAMP_FREQ: u32 = 1 << 6;
 const TIMESTAMP_DURATION: u32 = 1 << 7;
 
-/// Product 10.7 (architecture 10.8.6), revision as in the public captures.
-pub const GPU_ID: u32 = 0xa867_0000;
-/// Address spaces; number 0 is the firmware's.
-pub const AS_PRESENT: u32 = 0xff;
-/// Group slots.
-pub const CSG_SLOTS: u32 = 8;
-/// Queues per group.
-pub const CS_SLOTS: u32 = 8;
-/// Width of physical addresses, bits 8 to 15 of MMU_FEATURES.
-const PA_BITS: u32 = 0x28;
-
-/// SHADER_PRESENT of a device with `cores` shader cores.
-///
-/// An RK3588 has cores 0, 2, 16 and 18; more are put where the Mali-G610's other positions are.
-pub const fn shader_present(cores: u32) -> u64 {
-    const POSITIONS: [u32; 16] = [0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30];
-    let mut mask = 0;
-    let mut core = 0;
-    while core < cores as usize && core < POSITIONS.len() {
-        mask |= 1 << POSITIONS[core];
-        core += 1;
-    }
-    mask
-}
-
 /// `DRM_PANTHOR_DEV_QUERY_GPU_INFO`.
 pub fn gpu_info(options: &Options) -> drm_panthor_gpu_info {
     drm_panthor_gpu_info {
-        gpu_id: GPU_ID,
-        gpu_rev: 0,
-        csf_id: 0x40a_0412,
-        l2_features: 0x712_0306,
-        tiler_features: 0x809,
-        mem_features: 0x301,
-        mmu_features: PA_BITS << 8 | options.va_bits,
-        thread_features: 0x401_0000,
+        gpu_id: model::GPU_ID,
+        gpu_rev: model::GPU_REV,
+        csf_id: model::CSF_ID,
+        l2_features: model::L2_FEATURES,
+        tiler_features: model::TILER_FEATURES,
+        mem_features: model::MEM_FEATURES,
+        mmu_features: model::mmu_features(options.va_bits),
+        thread_features: model::THREAD_FEATURES,
         max_threads: THREADS_PER_CORE,
         thread_max_workgroup_size: WORKGROUP_THREADS,
         thread_max_barrier_size: WORKGROUP_THREADS,
-        coherency_features: 0,
-        texture_features: [0xc1ff_ff9e; 4],
-        as_present: AS_PRESENT,
+        coherency_features: model::COHERENCY_FEATURES,
+        texture_features: [model::TEXTURE_FEATURES; 4],
+        as_present: model::AS_PRESENT,
         // 6.12 has a padding field of zeros here.
         selected_coherency: if options.kernel.is_7x() {
             DRM_PANTHOR_GPU_COHERENCY_NONE
         } else {
             0
         },
-        shader_present: shader_present(options.cores),
-        l2_present: 1,
-        tiler_present: 1,
-        core_features: 0,
+        shader_present: model::shader_present(options.cores),
+        l2_present: model::L2_PRESENT,
+        tiler_present: model::TILER_PRESENT,
+        core_features: model::CORE_FEATURES,
         pad: 0,
-        gpu_features: 0,
+        gpu_features: model::GPU_FEATURES,
     }
 }
 
@@ -222,18 +196,4 @@ fn set_user_object(pointer: u64, user_size: u32, least: usize, bytes: &[u8]) -> 
         )?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_board_has_its_four_cores() {
-        assert_eq!(shader_present(4), 0x50005);
-        for cores in 1..=16 {
-            assert_eq!(shader_present(cores).count_ones(), cores);
-        }
-        assert_eq!(gpu_info(&Options::default()).mmu_features, 0x2830);
-    }
 }

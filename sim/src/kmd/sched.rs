@@ -11,10 +11,10 @@ use super::engine::{CS_INHERIT_FAULT, Exception, Gpu, JobCall, Outcome};
 use super::fence::FenceRef;
 use super::group::{Group, GroupState};
 use super::options::{Kernel, Options};
-use super::query::CSG_SLOTS;
 use super::queue::{Job, Timer};
 use crate::fault::{Mode, Plan};
 use crate::mmu::{Access, MmuFault, MmuFaultKind};
+use crate::model::CSG_SLOTS;
 
 /// Number of group priorities (`PANTHOR_CSG_PRIORITY_COUNT`).
 pub(super) const PRIORITIES: usize = 4;

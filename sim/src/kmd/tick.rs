@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::group::{Group, GroupState};
-use super::query::AS_PRESENT;
 use super::sched::{GroupId, PRIORITIES, REALTIME, Scheduler, TICK_PERIOD};
+use crate::model::AS_PRESENT;
 
 /// `MAX_CSG_PRIO`.
 const MAX_SLOT_PRIORITY: u32 = 0xf;

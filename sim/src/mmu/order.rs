@@ -85,6 +85,26 @@ pub enum LscRule {
     Private,
 }
 
+impl LscRule {
+    /// The name as device strings spell it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            LscRule::Coherent => "coherent",
+            LscRule::Flushed => "flushed",
+            LscRule::Private => "private",
+        }
+    }
+
+    /// The rule of a name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Coherent, Self::Flushed, Self::Private]
+            .into_iter()
+            .find(|rule| rule.name() == name)
+    }
+}
+
 /// What a stream can rely on at one point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Knowledge {

@@ -1,0 +1,1 @@
+//! The way from the kernel to the model: lock-step requests over a Unix stream socket.

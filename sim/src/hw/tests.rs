@@ -1,0 +1,1 @@
+//! The driver's sequences against the registers.
