@@ -136,7 +136,7 @@ impl Transport for KernelTransport {
         for (place, entry) in fds.iter_mut().enumerate() {
             entry.revents = PollEvents::empty();
             if let Ok(fd) = borrow(entry.fd) {
-                let events = PollFlags::from_bits_retain(entry.events.bits());
+                let events = PollFlags::from_bits_retain(entry.events.bits() as _);
                 raw.push(rustix::event::PollFd::from_borrowed_fd(fd, events));
                 places.push(place);
             } else {
@@ -149,7 +149,7 @@ impl Transport for KernelTransport {
         }
         found += rustix::event::poll(&mut raw, timeout.as_ref())?;
         for (place, raw) in places.into_iter().zip(&raw) {
-            fds[place].revents = PollEvents::from_bits_retain(raw.revents().bits());
+            fds[place].revents = PollEvents::from_bits_retain(raw.revents().bits() as _);
         }
         Ok(found)
     }

@@ -654,7 +654,7 @@ pub const BY_THE_GPU: &[Scenario] = &[
         faults: &["slow-registers:by=1ms:from=4500ms"],
         claim: Claim {
             text: "Slow, else nothing.",
-            source: "panthor_device.h: gpu_read, gpu_write",
+            source: "panthor_gpu.c: gpu_read, gpu_write of panthor_device.h",
             old: FINE,
             new: FINE,
             lessons: &[],
