@@ -25,10 +25,11 @@ pub const FLUSH_CYCLES: u64 = 2000;
 #[derive(Debug)]
 pub(super) struct Deferred {
     pub start: u64,
-    pc: u64,
-    text: String,
-    known: Knowledge,
-    work: Work,
+    pub pc: u64,
+    pub word: u64,
+    pub text: String,
+    pub known: Knowledge,
+    pub work: Work,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,12 +48,12 @@ pub(super) enum Work {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SyncOp {
-    address: u64,
-    data: u64,
-    wide: bool,
-    add: bool,
-    propagate: bool,
-    scope: SyncScope,
+    pub address: u64,
+    pub data: u64,
+    pub wide: bool,
+    pub add: bool,
+    pub propagate: bool,
+    pub scope: SyncScope,
 }
 
 pub(super) fn check_entry(entry: u8) -> Result<(), Cause> {
@@ -152,6 +153,8 @@ impl Queue {
         self.deferred.push(Deferred {
             start,
             pc,
+            // It was decoded from a word.
+            word: instr.encode().unwrap_or_default(),
             text: instr.to_string(),
             known,
             work,

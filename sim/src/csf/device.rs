@@ -174,6 +174,32 @@ impl Device {
         self.cores_free = 0;
     }
 
+    /// The number that the next agent gets.
+    pub(super) fn agents(&self) -> u32 {
+        self.next_agent
+    }
+
+    pub(super) fn progress_of(&self, group: u32, queue: u8) -> u64 {
+        self.progress.get(&(group, queue)).copied().unwrap_or(0)
+    }
+
+    pub(super) fn set_progress(&mut self, group: u32, queue: u8, value: u64) {
+        self.progress.insert((group, queue), value);
+    }
+
+    /// Forgets the progress counters of a group that has left its slot.
+    pub fn forget_group(&mut self, group: u32) {
+        self.progress.retain(|(owner, _), _| *owner != group);
+    }
+
+    /// Gives the cores to an agent that was under way before, until `end`.
+    pub(super) fn occupy(&mut self, agent: u32, group: u32, end: u64, now: u64) {
+        self.set_end(agent, group, end, now);
+        if end != u64::MAX {
+            self.cores_free = self.cores_free.max(end);
+        }
+    }
+
     pub(super) fn new_agent(&mut self) -> u32 {
         let agent = self.next_agent;
         // 2^31 agents: more than any run has. At the end the numbers stand still, and order is no longer checked.

@@ -41,6 +41,7 @@ mod panvk;
 mod queue;
 mod registers;
 mod scoreboard;
+mod state;
 #[cfg(test)]
 mod tests;
 
@@ -50,3 +51,4 @@ pub use exception::{Cause, Exception, Fault};
 pub use execute::JOB_CYCLES;
 pub use job::{JobParams, job_words};
 pub use queue::{CALL_DEPTH, Env, INSTR_CYCLES, Queue, RUNAWAY_INSTRUCTIONS, Stop, SyncWait};
+pub use state::BadState;

@@ -124,6 +124,10 @@ pub struct Queue {
     extract: u64,
     since_wait: u64,
     dead: bool,
+    /// A fault was reported that does not stop the queue.
+    reported: bool,
+    /// The entries that the queue last found busy in a wait.
+    waits_for: u16,
     /// The stream's view of memory, until what it knows changes.
     view: Option<Arc<View>>,
 }
@@ -151,6 +155,8 @@ impl Queue {
             extract: 0,
             since_wait: 0,
             dead: false,
+            reported: false,
+            waits_for: 0,
             view: None,
         }
     }
@@ -160,7 +166,7 @@ impl Queue {
     pub fn with_ring(group: u32, index: u8, base: u64, size: u64) -> Self {
         let source = Source::Ring {
             base,
-            size: size.next_power_of_two(),
+            size: size.checked_next_power_of_two().unwrap_or(1 << 63).max(8),
             insert: 0,
         };
         Self {
@@ -314,12 +320,52 @@ impl Queue {
             }
             self.pop_finished();
             env.now = env.now.saturating_add(INSTR_CYCLES);
-            self.since_wait += 1;
+            self.since_wait = self.since_wait.saturating_add(1);
             if self.since_wait > RUNAWAY_INSTRUCTIONS {
                 return Stop::Runaway;
             }
+            if std::mem::take(&mut self.reported) {
+                // Whoever plays the firmware may want to hold the queue until the host has seen the fault.
+                return Stop::Budget;
+            }
         }
         Stop::Budget
+    }
+
+    pub(super) fn since_wait(&self) -> u64 {
+        self.since_wait
+    }
+
+    pub(super) fn set_since_wait(&mut self, instructions: u64) {
+        self.since_wait = instructions;
+    }
+
+    /// Where the next instruction is: in the innermost stream, or in the ring.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        match (self.frames.last(), &self.source) {
+            (Some(frame), _) => frame.pc,
+            (None, Source::Words { .. }) => 0,
+            (None, Source::Ring { base, size, .. }) => base.wrapping_add(self.extract & (size - 1)),
+        }
+    }
+
+    /// The scoreboard entries with unfinished work, a bit each (CS_STATUS_SCOREBOARDS).
+    #[must_use]
+    pub fn busy_entries(&self, now: u64) -> u16 {
+        self.scoreboard.busy(now)
+    }
+
+    /// The entries of the wait that last stopped the queue (CS_STATUS_WAIT.SB_MASK).
+    #[must_use]
+    pub fn waits_for(&self) -> u16 {
+        self.waits_for
+    }
+
+    /// Whether the compute resource is held (CS_STATUS_REQ_RESOURCE).
+    #[must_use]
+    pub fn holds_compute(&self) -> bool {
+        self.compute
     }
 
     /// The stream has waited for something or given work away: it does not run in circles.
@@ -351,7 +397,7 @@ impl Queue {
                 return Ok(words.get(index).map(|word| (0, *word)));
             }
             (None, Source::Ring { insert, .. }) if self.extract >= *insert => return Ok(None),
-            (None, Source::Ring { base, size, .. }) => base + (self.extract & (size - 1)),
+            (None, Source::Ring { base, size, .. }) => base.wrapping_add(self.extract & (size - 1)),
         };
         port.set_view(self.view(env.device.rule()));
         match port.load::<8>(pc) {
@@ -411,8 +457,14 @@ impl Queue {
     /// Waits for scoreboard entries: `None` when they are idle now.
     pub(super) fn wait(&mut self, now: u64, mask: u16) -> Option<Stop> {
         match self.scoreboard.done_at(mask) {
-            u64::MAX => Some(Stop::Never),
-            at if at > now => Some(Stop::WaitUntil(at)),
+            u64::MAX => {
+                self.waits_for = mask;
+                Some(Stop::Never)
+            }
+            at if at > now => {
+                self.waits_for = mask;
+                Some(Stop::WaitUntil(at))
+            }
             _ => {
                 let loaded = self.scoreboard.retire(mask, &mut self.known);
                 self.registers.define(loaded);
@@ -428,7 +480,8 @@ impl Queue {
         self.wait(now, ALL_ENTRIES)
     }
 
-    pub(super) fn report(&self, device: &mut Device, fault: Fault) {
+    pub(super) fn report(&mut self, device: &mut Device, fault: Fault) {
+        self.reported = true;
         device.push_event(Event::Fault {
             group: self.group,
             queue: self.index,

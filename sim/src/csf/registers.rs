@@ -106,6 +106,28 @@ impl Registers {
         }
     }
 
+    /// Each register's value with its state as a number: `None` undefined, 1 defined, more a load on entry `state - 2`.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (u32, Option<u8>)> + '_ {
+        self.values
+            .iter()
+            .zip(&self.states)
+            .map(|(value, state)| match state {
+                State::Undefined => (0, None),
+                State::Defined => (*value, Some(1)),
+                State::Pending(entry) => (*value, Some(2 + entry)),
+            })
+    }
+
+    /// The opposite of [`Registers::parts`], for a register that exists.
+    pub(super) fn set_part(&mut self, register: u8, value: u32, state: u8) {
+        self.values[usize::from(register)] = value;
+        self.states[usize::from(register)] = match state {
+            0 => State::Undefined,
+            1 => State::Defined,
+            more => State::Pending(more - 2),
+        };
+    }
+
     /// Value and whether it is defined, for reports.
     pub(super) fn peek(&self, register: u8) -> Option<u32> {
         let index = usize::from(register);

@@ -80,6 +80,21 @@ impl Scoreboard {
             .unwrap_or(0)
     }
 
+    /// All operations that nobody has waited for: entry, end, effect.
+    pub(super) fn operations(&self) -> impl Iterator<Item = (u8, u64, &Effect)> {
+        self.entries.iter().enumerate().flat_map(|(entry, ops)| {
+            ops.iter()
+                .map(move |op| (entry as u8, op.done_at, &op.effect))
+        })
+    }
+
+    /// The entries whose work is not done at `now`. Work of the unknown entry counts for the first.
+    pub(super) fn busy(&self, now: u64) -> u16 {
+        self.operations()
+            .filter(|(_, done_at, _)| *done_at > now)
+            .fold(0, |mask, (entry, ..)| mask | 1 << (entry % UNKNOWN_ENTRY))
+    }
+
     /// When everything in all entries is done.
     pub(super) fn all_done_at(&self) -> u64 {
         self.done_at(ALL_ENTRIES)

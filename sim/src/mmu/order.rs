@@ -23,6 +23,11 @@ impl AgentSet {
         }
     }
 
+    /// The bound and the agents above it.
+    pub(crate) fn parts(&self) -> (u32, &[u32]) {
+        (self.below, &self.extra)
+    }
+
     /// Whether `agent` is in the set.
     #[inline]
     #[must_use]

@@ -1,6 +1,7 @@
 //! Streams by hand on a small machine: the harness.
 
 mod jobs;
+mod state;
 mod stream;
 mod sync;
 
@@ -130,6 +131,8 @@ impl Machine {
                     assert!(cycle > self.now);
                     self.now = cycle;
                 }
+                // A recoverable fault was reported.
+                Stop::Budget => {}
                 stop => return stop,
             }
         }
