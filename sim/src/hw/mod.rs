@@ -479,12 +479,14 @@ impl Core {
             Reg::McuControl => self.set_mcu_control(value, now),
             Reg::As(number, AsReg::Command, _) => self.as_command(number, value, now),
             Reg::As(number, register, half) => self.spaces.write(number, register, half, value),
-            Reg::Doorbell(id) if self.mcu_running => {
-                if !self.faults.doorbell_lost(id, now) {
-                    self.calls.push_back(Call::Doorbell(id));
-                }
-            }
+            Reg::Doorbell(id) => self.doorbell(id, now),
             _ => {}
+        }
+    }
+
+    fn doorbell(&mut self, id: u8, now: u64) {
+        if self.mcu_running && !self.faults.doorbell_lost(id, now) {
+            self.calls.push_back(Call::Doorbell(id));
         }
     }
 
