@@ -4,10 +4,10 @@ use mali_isa::csf::FlushMode;
 
 use super::ctx::scale;
 use super::fault::Line;
+use super::gpu::{Call, Core, Event};
 use super::power::Domain;
 use super::regs::*;
 use super::violation::Rule;
-use super::{Call, Core, Event};
 use crate::csf::TIMESTAMP_HZ;
 
 /// Nanoseconds of a soft or hard reset. Assumed, not measured; the driver waits for 100 ms.

@@ -1,8 +1,8 @@
 //! What the firmware reaches of the GPU and of the world.
 
-use super::Core;
 use super::address_space::{PageFault, SpaceView};
 use super::fault::Line;
+use super::gpu::Core;
 use super::injection::Faults;
 use super::options::Options;
 use super::page_table::WalkFault;

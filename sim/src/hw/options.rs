@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::fault::{BadFault, Fault};
+use super::fault::Fault;
+use super::fault_text::BadFault;
 use crate::kmd::options::{number, switch};
 use crate::mmu::LscRule;
 
