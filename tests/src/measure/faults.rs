@@ -278,6 +278,24 @@ pub const BY_THE_GPU: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
+        name: "group_create_during_reset",
+        what: "As reset_latched_slow_boot with 500 ms, and the client makes and destroys a group every 10 ms meanwhile.",
+        provocation: Provocation::CreateDuringKill,
+        faults: &[
+            "terminate-ignored:from=4500ms:once",
+            "boot-late:reset=slow:by=500ms:from=4500ms",
+        ],
+        claim: Claim {
+            text: "GROUP_CREATE takes the size of the suspend buffers from the firmware's interface, which a slow reset fills \
+                   with zeros until the firmware has booted: ENOSPC meanwhile.",
+            source: "panthor_sched.c: panthor_group_create; panthor_fw.c: panthor_reload_fw_sections",
+            old: NOTHING,
+            new: NOTHING,
+            lessons: &[],
+        },
+        ..PLAIN
+    },
+    Scenario {
         name: "reset_stuck",
         what: "An endless job, TERMINATE ignored once, and the soft reset that follows never completes.",
         provocation: Provocation::EndlessLoop,

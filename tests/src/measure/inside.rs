@@ -21,6 +21,8 @@ pub mod verb {
     pub const SECOND: &str = "second";
     /// One healthy job on a descriptor of its own: the device follows.
     pub const FRESH: &str = "fresh";
+    /// A client that is to be killed: what it does (an index of [`super::super::kills::TRADES`]) and the device follow.
+    pub const PREY: &str = "prey";
 }
 
 /// What the victim says once everything is submitted.
@@ -83,11 +85,13 @@ pub fn on_simulator(scenario: &Scenario, transport: &SharedTransport) -> Result<
 /// [`StepError`] where the scenario could not be set up; a victim that hangs is a result.
 pub fn on_kernel(scenario: &Scenario, path: &str) -> Result<Record, StepError> {
     let log = KernelLog::start();
+    let at_start = snapshot(None);
     let driver = open(path).map(|device| device.version().to_string())?;
     let mut record = Record {
         scenario: scenario.name.to_owned(),
         kernel: release(),
         driver,
+        at_start,
         ..Record::default()
     };
     let mut second = Process::start(&[verb::SECOND, path])?;
@@ -223,18 +227,8 @@ fn climb(path: &str, victim: &mut Process, second: &mut Process, record: &mut Re
 
 /// A healthy job by a child of its own; notes the rung and says whether it passed.
 fn rung(path: &str, name: &str, what: &str, record: &mut Record) -> bool {
-    let result = Process::start(&[verb::FRESH, path]).map(|mut child| {
-        let line = child.hear(2 * HEALTHY_MS);
-        let line = line.unwrap_or_else(|why| format!("{why}: {}", threads(child.id())));
-        if !child.end(1000) {
-            child.kill();
-        }
-        line
-    });
-    let (cured, result) = match result {
-        Ok(line) => (line.starts_with("passed "), line),
-        Err(error) => (false, error_word(&error)),
-    };
+    let result = fresh_line(path);
+    let cured = result.starts_with("passed ");
     record.rungs.push(RungRecord {
         rung: name.to_owned(),
         what: what.to_owned(),
@@ -244,8 +238,22 @@ fn rung(path: &str, name: &str, what: &str, record: &mut Record) -> bool {
     cured
 }
 
+/// What a child with a descriptor of its own says about a healthy job: `passed …`, `failed …`, or why it said nothing.
+pub fn fresh_line(path: &str) -> String {
+    let mut child = match Process::start(&[verb::FRESH, path]) {
+        Ok(child) => child,
+        Err(error) => return error_word(&error),
+    };
+    let line = child.hear(2 * HEALTHY_MS);
+    let line = line.unwrap_or_else(|why| format!("{why}: {}", threads(child.id())));
+    if !child.end(1000) {
+        child.kill();
+    }
+    line
+}
+
 /// Waits until the device is suspended, or long enough.
-fn settle() {
+pub fn settle() {
     for _ in 0..SUSPEND_MS / 50 {
         if snapshot(None).runtime_status.as_deref() == Some("suspended") {
             return;
@@ -326,7 +334,7 @@ pub fn be_victim(scenario: &Scenario, path: &str) {
             Ok(line) => say(&line),
             Err(error) => say(&error.to_string()),
         },
-        Err(error) => say(&format!("could not: {}", error_word(error))),
+        Err(error) => say(&format!("could not: {error}")),
     }
     wait_for_end();
 }

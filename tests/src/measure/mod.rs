@@ -3,13 +3,16 @@
 //! - [`scenario`], [`faults`], [`claims`]: the table of what is measured, and what is claimed about it.
 //! - [`client`], [`provoke`], [`victim`]: the client that hangs, written against the driver's ioctls alone.
 //! - [`inside`], [`observe`], [`peer`]: the half that runs on the device: a victim, a second client, and what the kernel shows.
-//! - [`record`]: what one run saw.
-//! - [`markdown`]: the records of one kernel as a document of `kernel-notes/measured/`.
+//! - [`record`]: what one run saw. [`kills`]: clients killed at random, and what is left of them.
+//! - [`markdown`], [`notes`]: the records of one kernel as a document of `kernel-notes/measured/`.
 
 pub mod claims;
 pub mod client;
 pub mod faults;
 pub mod inside;
+pub mod kills;
+pub mod markdown;
+pub mod notes;
 pub mod observe;
 pub mod peer;
 pub mod provoke;

@@ -93,6 +93,8 @@ pub enum Provocation {
     },
     /// Healthy jobs behind an endless one until the ring is full.
     RingFull,
+    /// An endless loop, and groups made and destroyed all the time from just before its kill.
+    CreateDuringKill,
     /// A wait for a point that nobody submits.
     Unsubmitted,
 }
@@ -257,6 +259,11 @@ pub fn provoke(client: &Client, provocation: Provocation) -> Result<Provoked, St
             }
             out.fact("submissions accepted behind the loop", accepted.to_string());
         }
+        Provocation::CreateDuringKill => {
+            out.jobs.push(client.submit(&group, 0, "loop", ENDLESS)?);
+            client.sleep(4900);
+            create(client, &mut out);
+        }
         Provocation::Unsubmitted => unsubmitted(client, &mut out)?,
     }
     out.groups.insert(0, ("victim".to_owned(), group));
@@ -345,6 +352,29 @@ fn evicted(
         .push(client.submit(&signaller, 0, "signaller", &body)?);
     out.groups.push(("signaller".to_owned(), signaller));
     Ok(())
+}
+
+/// Makes and destroys a group every ten milliseconds for two seconds; what the calls gave, one after another.
+fn create(client: &Client, out: &mut Provoked) {
+    let start = client.now();
+    let mut spells: Vec<(String, u64, u64, u32)> = Vec::new();
+    while client.now() < start + 2000 * MS {
+        let at = (client.now() - start) / MS;
+        let word = match client.group(1) {
+            Ok(_) => "ok".to_owned(),
+            Err(error) => error_word(&error),
+        };
+        match spells.last_mut() {
+            Some(spell) if spell.0 == word => (spell.2, spell.3) = (at, spell.3 + 1),
+            _ => spells.push((word, at, at, 1)),
+        }
+        client.sleep(10);
+    }
+    let words: Vec<_> = spells
+        .iter()
+        .map(|(word, first, last, n)| format!("{n} times {word} ({first} to {last} ms)"))
+        .collect();
+    out.fact("GROUP_CREATE, every 10 ms from 4.9 s on", words.join(", "));
 }
 
 /// A wait for a point that nobody submits, with and without WAIT_FOR_SUBMIT.

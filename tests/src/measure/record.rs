@@ -128,6 +128,8 @@ pub struct Record {
     pub second: Vec<ProbeRecord>,
     /// Rungs R3 to R5, as far as they were climbed.
     pub rungs: Vec<RungRecord>,
+    /// Before any client.
+    pub at_start: Snapshot,
     /// Before the victim's submission.
     pub before: Snapshot,
     /// A second after it.
