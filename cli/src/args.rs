@@ -48,6 +48,8 @@ pub enum Command {
     Disasm(DisasmArgs),
     /// Turn instruction text into bytes.
     Asm(AsmArgs),
+    /// Build, list and remove the kernels of the rig: the real driver in User Mode Linux over the simulated GPU.
+    Rig(RigArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -161,4 +163,81 @@ pub struct AsmArgs {
     /// A text file, one instruction per line; `-` is standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+}
+
+/// What to do with the rig.
+#[derive(Debug, Args)]
+pub struct RigArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: RigCommand,
+}
+
+/// What `panthorctl rig` can do.
+#[derive(Debug, Subcommand)]
+pub enum RigCommand {
+    /// Build a kernel with the real driver, from Debian's source or from a tree of yours, which is not changed.
+    Build(RigBuildArgs),
+    /// List the kernels that were built.
+    List,
+    /// Remove kernels that were built.
+    Clean(RigCleanArgs),
+}
+
+/// Which kernel to build.
+#[derive(Debug, Args)]
+pub struct RigBuildArgs {
+    /// Debian's version; may be given more than once.
+    #[arg(long, value_parser = panthor_rig::debian::VERSIONS, default_value = panthor_rig::cache::DEFAULT_NAME)]
+    pub kernel: Vec<String>,
+    /// A kernel source tree of your own instead (6.12 to 7.x); it is copied, not changed.
+    #[arg(long, value_name = "DIR", requires = "name", conflicts_with = "kernel")]
+    pub source: Option<PathBuf>,
+    /// What to call the kernel of that tree, as in `--device rig:name=NAME`.
+    #[arg(long, value_name = "NAME", requires = "source")]
+    pub name: Option<String>,
+    /// The configuration: `debug` checks locks, memory and objects; `gcov` counts the driver's lines that run.
+    #[arg(long, value_enum, default_value_t = RigVariant::Plain)]
+    pub variant: RigVariant,
+    /// Only the deterministic binary, not the one with several CPUs.
+    #[arg(long)]
+    pub no_smp: bool,
+    /// Build even what is there.
+    #[arg(long)]
+    pub force: bool,
+    /// Ask Debian for a newer package of a version that is there.
+    #[arg(long, conflicts_with = "source")]
+    pub update: bool,
+    /// Compilers at a time [default: one a CPU].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub jobs: Option<u32>,
+}
+
+/// Configurations of rig kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RigVariant {
+    /// What everything runs on unless told otherwise.
+    Plain,
+    /// Lock, memory and object checks on.
+    Debug,
+    /// Counts the lines of panthor that run.
+    Gcov,
+}
+
+impl From<RigVariant> for panthor_rig::cache::Variant {
+    fn from(variant: RigVariant) -> Self {
+        match variant {
+            RigVariant::Plain => Self::Plain,
+            RigVariant::Debug => Self::Debug,
+            RigVariant::Gcov => Self::Gcov,
+        }
+    }
+}
+
+/// Which kernels to remove.
+#[derive(Debug, Args)]
+pub struct RigCleanArgs {
+    /// One kernel: `7.2` with all its variants, or `7.2-debug` alone; none: all of them, and what broken builds left.
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
 }

@@ -10,6 +10,7 @@ mod info;
 mod isa;
 mod output;
 mod replay;
+mod rig;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         }
         Command::Disasm(args) => isa::disasm(args),
         Command::Asm(args) => isa::asm(args),
+        Command::Rig(args) => rig::run(args, cli.json, &interrupt()?),
         Command::Completions { shell } => {
             // Into memory first: the generator panics where its output cannot be written.
             let mut script = Vec::new();

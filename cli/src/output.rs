@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-use crate::failure::{Exit, Failure, printable};
+use crate::failure::{Exit, Failure, printable, say};
 
 /// Prints a table with left-aligned first column and right-aligned others.
 ///
@@ -108,5 +108,63 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+/// Steps whose number is not known before: a spinner, or within a step a bar, on standard error; where that is no terminal,
+/// a line for each step. Cleared when dropped.
+pub struct Steps {
+    bar: ProgressBar,
+    terminal: bool,
+}
+
+impl Steps {
+    /// No step yet.
+    pub fn new() -> Self {
+        let terminal = io::stderr().is_terminal();
+        let bar = ProgressBar::with_draw_target(
+            None,
+            if terminal {
+                ProgressDrawTarget::stderr()
+            } else {
+                ProgressDrawTarget::hidden()
+            },
+        );
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar, terminal }
+    }
+
+    /// The next step.
+    pub fn begin(&self, what: &str) {
+        if !self.terminal {
+            return say(what);
+        }
+        self.bar.set_style(ProgressStyle::default_spinner());
+        self.bar.set_message(printable(what));
+    }
+
+    /// How far the step is.
+    pub fn at(&self, done: u64, of: u64) {
+        if self.bar.length() != Some(of) {
+            self.bar.set_length(of);
+        }
+        if done == 1 {
+            if let Ok(style) = ProgressStyle::with_template("{pos}/{len} {bar:30} {elapsed} {msg}")
+            {
+                self.bar.set_style(style);
+            }
+        }
+        self.bar.set_position(done);
+    }
+
+    /// A line that stays.
+    pub fn say(&self, line: &str) {
+        self.bar.suspend(|| say(line));
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
     }
 }

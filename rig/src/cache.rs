@@ -18,6 +18,23 @@ pub const MANIFEST: &str = "manifest.json";
 /// The manifest's format that this program writes and reads.
 pub const FORMAT: u32 = 1;
 
+/// The lock under which a kernel is built.
+pub(crate) const LOCK: &str = ".lock";
+
+/// The directory in which a kernel is built.
+pub(crate) const WORK: &str = ".build";
+
+/// What directories that only a running build may have begin with: its work, package lists, a package, what is being deleted.
+const LEFTOVERS: [&str; 4] = [WORK, ".apt-", ".deb-", TRASH_PREFIX];
+
+const TRASH_PREFIX: &str = ".trash-";
+
+/// What the name of the log of a build that failed ends with.
+pub(crate) const LOG_SUFFIX: &str = "-build.log";
+
+/// Digits of the hash in a kernel's directory's name.
+const HASH_DIGITS: usize = 12;
+
 /// The kernel that is meant where none is named: what `rig build` builds and what `--device rig` boots.
 pub const DEFAULT_NAME: &str = "7.2";
 
@@ -58,6 +75,17 @@ pub enum CacheError {
         /// Why it has none.
         reason: String,
     },
+    /// No such kernel was built, and so none can be taken away.
+    #[error("no rig kernel is called {name}{}", other(have))]
+    NothingToClean {
+        /// What was asked for.
+        name: String,
+        /// The kernels that are there.
+        have: Vec<String>,
+    },
+    /// A build is running.
+    #[error("{0}: a build is running; wait for it, or end it, and clean then")]
+    Busy(PathBuf),
     /// A name that cannot be a directory's.
     #[error(
         "kernel name {0:?}: letters, digits, '.', '_' and '-' only, at most 40, beginning with a letter or digit"
@@ -199,6 +227,9 @@ pub struct Manifest {
     pub built: u64,
     /// First line of `gcc --version`.
     pub toolchain: String,
+    /// This version's User Mode Linux knows one CPU: there is no SMP binary to be had.
+    #[serde(default)]
+    pub smp_unavailable: bool,
     /// The binaries.
     pub binaries: Vec<Binary>,
 }
@@ -230,14 +261,24 @@ impl Kernel {
                 format!("{} is gone; panthorctl rig build --force", path.display())
             } else {
                 match flavour {
-                    Flavour::Smp => format!(
-                        "User Mode Linux of {} knows one CPU, or it was built with --no-smp",
-                        self.manifest.release
-                    ),
+                    Flavour::Smp if self.manifest.smp_unavailable => {
+                        format!("User Mode Linux of {} knows one CPU", self.manifest.release)
+                    }
+                    Flavour::Smp => "it was built with --no-smp".to_owned(),
                     Flavour::TimeTravel => "it was built without".to_owned(),
                 }
             },
         })
+    }
+
+    /// The hash of source, bridge and configuration that its directory's name ends with.
+    pub fn hash(&self) -> String {
+        let name = self
+            .directory
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy();
+        name.rsplit('-').next().unwrap_or_default().to_owned()
     }
 
     /// Major and minor version, (0, 0) where the release does not begin with them.
@@ -399,4 +440,161 @@ pub fn check_name(name: &str) -> Result<(), CacheError> {
     } else {
         Err(CacheError::BadName(name.to_owned()))
     }
+}
+
+/// Gives a finished kernel its place and takes away those that it replaces: earlier ones of its name and variant.
+pub(crate) fn publish(
+    cache: &Path,
+    finished: &Path,
+    manifest: Manifest,
+    hash: impl Fn(&Manifest) -> String,
+) -> Result<Kernel, CacheError> {
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| CacheError::Io { path, source }
+    };
+    let hash = hash(&manifest);
+    let directory = cache.join(format!(
+        "{}-{}",
+        label(&manifest.name, manifest.variant),
+        &hash[..HASH_DIGITS.min(hash.len())]
+    ));
+    let path = finished.join(MANIFEST);
+    let text = serde_json::to_vec_pretty(&manifest).map_err(|e| io(&path)(e.into()))?;
+    fs::write(&path, text).map_err(io(&path))?;
+    for earlier in list_in(cache)? {
+        let m = &earlier.manifest;
+        if m.name == manifest.name && m.variant == manifest.variant {
+            remove(cache, &earlier.directory)?;
+        }
+    }
+    // Something of that name without a manifest that can be read.
+    if directory.exists() {
+        remove(cache, &directory)?;
+    }
+    fs::rename(finished, &directory).map_err(io(&directory))?;
+    Ok(Kernel {
+        directory,
+        manifest,
+    })
+}
+
+/// Takes a directory away: first its name, so that nobody finds half of it.
+fn remove(cache: &Path, directory: &Path) -> Result<(), CacheError> {
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| CacheError::Io { path, source }
+    };
+    let trash = tempfile::Builder::new()
+        .prefix(TRASH_PREFIX)
+        .tempdir_in(cache)
+        .map_err(io(cache))?;
+    let to = trash.path().join("kernel");
+    fs::rename(directory, &to).map_err(io(directory))?;
+    trash.close().map_err(io(&to))
+}
+
+/// Takes away what builds left that were killed. Only while no build runs.
+pub(crate) fn remove_leftovers(cache: &Path) -> Result<u64, CacheError> {
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| CacheError::Io { path, source }
+    };
+    let mut freed = 0;
+    for entry in fs::read_dir(cache).map_err(io(cache))? {
+        let entry = entry.map_err(io(cache))?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let ours = LEFTOVERS.iter().any(|prefix| name.starts_with(prefix));
+        if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            freed += size(&entry.path());
+            fs::remove_dir_all(entry.path()).map_err(io(&entry.path()))?;
+        }
+    }
+    Ok(freed)
+}
+
+/// Bytes of the files below a directory; what cannot be read counts nothing.
+fn size(directory: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return 0;
+    };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(m) if m.is_dir() => size(&entry.path()),
+            Ok(m) => m.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+/// What [`clean`] took away.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Cleaned {
+    /// Labels of the kernels.
+    pub kernels: Vec<String>,
+    /// Bytes that are free now.
+    pub bytes: u64,
+}
+
+/// Takes away the kernels of one name (a name with all its variants, or one label such as `7.2-debug`), or all, and with all also logs
+/// and what killed builds left. Files that are not the rig's are left alone.
+///
+/// # Errors
+/// [`CacheError::NothingToClean`] where there is none of that name; [`CacheError::Busy`] while a build runs; [`CacheError::Io`].
+pub fn clean_in(directory: &Path, name: Option<&str>) -> Result<Cleaned, CacheError> {
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| CacheError::Io { path, source }
+    };
+    let mut cleaned = Cleaned::default();
+    let kernels = list_in(directory)?;
+    let chosen: Vec<&Kernel> = kernels
+        .iter()
+        .filter(|k| name.is_none_or(|n| n == k.manifest.name || n == k.label()))
+        .collect();
+    if let (Some(name), true) = (name, chosen.is_empty()) {
+        let mut have: Vec<String> = kernels.iter().map(Kernel::label).collect();
+        have.dedup();
+        return Err(CacheError::NothingToClean {
+            name: name.to_owned(),
+            have,
+        });
+    }
+    if !directory.exists() {
+        return Ok(cleaned);
+    }
+    let lock = directory.join(LOCK);
+    let file = fs::File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&lock)
+        .map_err(io(&lock))?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => return Err(CacheError::Busy(directory.to_owned())),
+        Err(e) => return Err(io(&lock)(e.into())),
+    }
+    for kernel in chosen {
+        cleaned.bytes += size(&kernel.directory);
+        remove(directory, &kernel.directory)?;
+        cleaned.kernels.push(kernel.label());
+    }
+    if name.is_some() {
+        return Ok(cleaned);
+    }
+    cleaned.bytes += remove_leftovers(directory)?;
+    for entry in fs::read_dir(directory).map_err(io(directory))? {
+        let entry = entry.map_err(io(directory))?;
+        if entry.file_name().to_string_lossy().ends_with(LOG_SUFFIX) {
+            cleaned.bytes += entry.metadata().map_or(0, |m| m.len());
+            fs::remove_file(entry.path()).map_err(io(&entry.path()))?;
+        }
+    }
+    // The lock goes last, and the directory if nothing else is in it.
+    let _ = fs::remove_file(&lock);
+    let _ = fs::remove_dir(directory);
+    Ok(cleaned)
 }

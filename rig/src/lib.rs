@@ -1,6 +1,9 @@
 //! The rig: the kernel's own panthor driver, unmodified, in User Mode Linux, over the GPU that `panthor-sim` models
 //! register by register.
 //!
+//! - [`build`]: builds kernels: from Debian's sources ([`debian`]) or a tree of the user's ([`source`]), with the bridge put in
+//!   ([`edit`]) and configured ([`config`]).
+//! - [`firmware`]: the image that the driver loads.
 //! - [`cache`]: the kernels that were built, where they lie and what they were built from.
 //!
 //! Glossary: a *kernel* is one set of binaries from one source, patch and configuration; *time-travel* is the binary
@@ -10,4 +13,11 @@
 
 #![deny(missing_docs)]
 
+pub mod build;
 pub mod cache;
+pub mod config;
+pub mod debian;
+pub mod edit;
+pub mod firmware;
+pub mod process;
+pub mod source;

@@ -19,6 +19,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/bitops.h>
+#include <linux/delay.h>
 #include <linux/hrtimer.h>
 #include <linux/interrupt.h>
 #include <linux/irq.h>
@@ -40,7 +41,7 @@
 #include <os.h>
 
 /* Goes up whenever the meaning of a request or reply changes. */
-#define MALI_PROTOCOL		1
+#define MALI_PROTOCOL		2
 
 /* What a model answers to MALI_OP_HELLO: "MALIU". */
 #define MALI_MAGIC		0x4d414c4955ULL
@@ -89,13 +90,14 @@ struct mali_request {
  * @value: READ: the value; HELLO: MALI_MAGIC
  * @deadline: when to send TICK, as mali_request.now, or MALI_NEVER
  * @lines: the interrupt lines that are high, a bit each
- * @protocol: HELLO: MALI_PROTOCOL; otherwise 0
+ * @extra: HELLO: MALI_PROTOCOL; otherwise how many nanoseconds longer than
+ *	usual the access takes
  */
 struct mali_reply {
 	u64 value;
 	u64 deadline;
 	u32 lines;
-	u32 protocol;
+	u32 extra;
 };
 
 static char *mali_socket = "";
@@ -187,7 +189,8 @@ static void mali_set_timer(void)
 			      HRTIMER_MODE_ABS_HARD);
 }
 
-static u64 mali_exchange(enum mali_op op, u32 offset, u32 size, u64 value)
+static struct mali_reply mali_exchange(enum mali_op op, u32 offset, u32 size,
+				       u64 value)
 {
 	struct mali_request request = {
 		.op = op,
@@ -204,20 +207,31 @@ static u64 mali_exchange(enum mali_op op, u32 offset, u32 size, u64 value)
 	mali_receive(&reply, sizeof(reply));
 	mali.high = reply.lines & MALI_ALL_LINES;
 	mali.deadline = reply.deadline;
-	return reply.value;
+	return reply;
+}
+
+/* A slow bus. Not under the lock: with the time that passes, the timer comes. */
+static void mali_stall(u32 ns)
+{
+	for (; ns >= NSEC_PER_MSEC; ns -= NSEC_PER_MSEC)
+		udelay(USEC_PER_MSEC);
+	if (ns)
+		ndelay(ns);
 }
 
 static u64 mali_access(enum mali_op op, u32 offset, u32 size, u64 value)
 {
+	struct mali_reply reply;
 	unsigned long flags;
-	u64 ret;
 
 	raw_spin_lock_irqsave(&mali.lock, flags);
-	ret = mali_exchange(op, offset, size, value);
+	reply = mali_exchange(op, offset, size, value);
 	mali_set_timer();
 	raw_spin_unlock_irqrestore(&mali.lock, flags);
 
-	return ret;
+	mali_stall(reply.extra);
+
+	return reply.value;
 }
 
 static enum hrtimer_restart mali_timer(struct hrtimer *timer)
@@ -340,10 +354,10 @@ static int mali_hello(struct device *dev)
 	if (reply.value != MALI_MAGIC)
 		return dev_err_probe(dev, -EPROTO, "%s is no GPU model\n",
 				     mali_socket);
-	if (reply.protocol != MALI_PROTOCOL)
+	if (reply.extra != MALI_PROTOCOL)
 		return dev_err_probe(dev, -EPROTO,
 				     "model speaks protocol %u, not %u\n",
-				     reply.protocol, MALI_PROTOCOL);
+				     reply.extra, MALI_PROTOCOL);
 	return 0;
 }
 
