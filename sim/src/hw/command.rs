@@ -5,7 +5,6 @@ use mali_isa::csf::FlushMode;
 use super::ctx::scale;
 use super::fault::Line;
 use super::gpu::{Call, Core, Event};
-use super::power::Domain;
 use super::regs::*;
 use super::violation::Rule;
 use crate::csf::TIMESTAMP_HZ;
@@ -98,15 +97,12 @@ impl Core {
             let text = format!("GPU_CMD flush of L2 {l2}, LSC {lsc}, others {other}");
             return self.violations.add(now, Rule::BadValue, text);
         };
-        if !self.power.is_on(Domain::L2) {
-            let text = "GPU_CMD flush without power of the L2".to_owned();
-            self.violations.add(now, Rule::NoPower, text);
-        }
+        let from = self.needs_l2(now, || "GPU_CMD flush".to_owned());
         self.control.flushing = true;
         if self.faults.flush_stuck(now) {
             return;
         }
-        let at = now.saturating_add(FLUSH_NS);
+        let at = from.saturating_add(FLUSH_NS);
         self.events.push(at, Event::FlushDone { l2, lsc });
     }
 

@@ -13,7 +13,7 @@ use super::fault::{BootFailure, Kind, Line, Spurious};
 use super::injection::Faults;
 use super::irq::Irqs;
 use super::physmem::PhysMem;
-use super::power::{Domain, Power};
+use super::power::{Availability, Domain, Power};
 use super::regs::*;
 use super::violation::{Rule, Violations};
 use crate::mmu::{Access, Caches};
@@ -105,6 +105,9 @@ impl Core {
             let call = *self.calls.front()?;
             let control = matches!(call, Call::Disable | Call::Reset);
             if !control && self.spaces.is_locked(MCU_SPACE) {
+                return None;
+            }
+            if call == Call::Boot && !self.power.is_on(Domain::L2) {
                 return None;
             }
             self.calls.pop_front();
@@ -202,15 +205,12 @@ impl Core {
             let text = format!("AS{number}: AS_COMMAND {value}");
             return self.violations.add(now, Rule::BadValue, text);
         };
-        if !self.power.is_on(Domain::L2) {
-            let text = format!("AS{number}: {command:?} without power of the L2");
-            self.violations.add(now, Rule::NoPower, text);
-        }
+        let from = self.needs_l2(now, || format!("AS{number}: {command:?}"));
         match self.spaces.begin(number, command) {
             Err((rule, text)) => self.violations.add(now, rule, text),
             Ok(_) if self.faults.as_stuck(number, command as u8, now) => {}
             Ok(takes) => {
-                let at = now.saturating_add(takes);
+                let at = from.saturating_add(takes);
                 self.events.push(at, Event::AsDone(number));
             }
         }
@@ -236,6 +236,19 @@ impl Core {
     }
 
     // ---- Power and MCU
+
+    /// From when on the L2 can be used by something that needs it; without power that is a breach, and now.
+    pub(super) fn needs_l2(&mut self, now: u64, what: impl Fn() -> String) -> u64 {
+        match self.power.availability(Domain::L2) {
+            Availability::On => now,
+            Availability::Coming(at) => at.max(now),
+            Availability::Off => {
+                let text = format!("{} without power of the L2", what());
+                self.violations.add(now, Rule::NoPower, text);
+                now
+            }
+        }
+    }
 
     pub(super) fn switch_power(&mut self, domain: Domain, mask: u64, on: bool, now: u64) {
         let changes = self.power.switch(domain, mask, on, &mut self.faults, now);
@@ -275,10 +288,8 @@ impl Core {
             }
             1 | 2 if self.mcu_control == 0 => {
                 self.mcu_control = value;
-                if !self.power.is_on(Domain::L2) {
-                    let text = "MCU_CONTROL without power of the L2".to_owned();
-                    self.violations.add(now, Rule::NoPower, text);
-                }
+                // The boot itself waits for the power.
+                self.needs_l2(now, || format!("MCU_CONTROL {value}"));
                 let fast = !std::mem::take(&mut self.control.reset_since_boot);
                 match self.faults.boot(fast, now) {
                     None => self.start_mcu(),

@@ -57,6 +57,21 @@ struct State {
     present: u64,
     ready: u64,
     transition: u64,
+    /// When the last power-on is done; `u64::MAX` for never.
+    on_at: u64,
+}
+
+/// Whether a domain can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// All of it is on.
+    On,
+    /// It is being switched on, until this time; `u64::MAX` for never. What needs it waits: 7.2 and 7.3 write MCU_CONTROL
+    /// and AS_COMMAND without having seen L2_READY (`panthor_gpu.c`, `panthor_gpu_block_power_on` polls for
+    /// `(mask & val) == val`, which 0 fulfils; 6.12 compares with the mask).
+    Coming(u64),
+    /// It is off, or being switched off.
+    Off,
 }
 
 /// A change under way.
@@ -113,6 +128,19 @@ impl Power {
         state.ready == state.present
     }
 
+    /// Whether a domain can be used.
+    #[must_use]
+    pub fn availability(&self, domain: Domain) -> Availability {
+        let state = self.states[domain as usize];
+        if state.ready == state.present {
+            Availability::On
+        } else if state.on_at != 0 {
+            Availability::Coming(state.on_at)
+        } else {
+            Availability::Off
+        }
+    }
+
     /// PWRON or PWROFF. What is in transition already, in that state, or not there, is not concerned. Gives whether
     /// anything changes.
     pub(super) fn switch(
@@ -134,10 +162,13 @@ impl Power {
             // What is being switched off can no longer be used.
             state.ready &= !mask;
         }
-        if !(on && faults.power_stuck(domain, now)) {
-            let at = now.saturating_add(POWER_NS);
-            self.changes.push(at, Change { domain, mask, on });
-        }
+        let at = if on && faults.power_stuck(domain, now) {
+            u64::MAX
+        } else {
+            now.saturating_add(POWER_NS)
+        };
+        state.on_at = if on { at } else { 0 };
+        self.changes.push(at, Change { domain, mask, on });
         true
     }
 
@@ -169,6 +200,7 @@ impl Power {
         for state in &mut self.states {
             state.ready = 0;
             state.transition = 0;
+            state.on_at = 0;
         }
         self.changes = EventQueue::default();
     }
@@ -188,6 +220,9 @@ mod tests {
             (0, 1)
         );
         assert!(power.is_changing());
+        let coming = Availability::Coming(POWER_NS);
+        assert_eq!(power.availability(Domain::L2), coming);
+        assert_eq!(power.availability(Domain::Tiler), Availability::Off);
         assert_eq!(power.step(POWER_NS - 1), None);
         assert_eq!(power.next_deadline(), Some(POWER_NS));
         assert_eq!(power.step(POWER_NS), Some((POWER_NS, Domain::L2)));
@@ -201,6 +236,7 @@ mod tests {
             (power.ready(Domain::L2), power.transition(Domain::L2)),
             (0, 1)
         );
+        assert_eq!(power.availability(Domain::L2), Availability::Off);
         power.reset();
         assert_eq!(power.next_deadline(), None);
         assert_eq!(power.ready(Domain::Shader), 0);
@@ -214,6 +250,8 @@ mod tests {
         assert!(power.switch(Domain::L2, !0, true, &mut faults, 0));
         while power.step(u64::MAX - 1).is_some() {}
         assert_eq!(power.transition(Domain::Shader), 0x50005);
+        let never = Availability::Coming(u64::MAX);
+        assert_eq!(power.availability(Domain::Shader), never);
         assert!(!power.is_on(Domain::Shader) && power.is_on(Domain::L2));
     }
 }
