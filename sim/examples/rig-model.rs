@@ -13,7 +13,9 @@ use panthor_sim::hw::bridge::{serve, serve_traced};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let path = args.next().ok_or("usage: rig-model SOCKET [OPTIONS] [TRACE]")?;
+    let path = args
+        .next()
+        .ok_or("usage: rig-model SOCKET [OPTIONS] [TRACE]")?;
     let options = args.next().unwrap_or_default().parse()?;
     let listener = UnixListener::bind(&path)?;
     let (stream, _) = listener.accept()?;

@@ -343,7 +343,7 @@ impl Space {
             ADRMODE_AARCH64_4K => {
                 let ina = self.transcfg >> TRANSCFG_INA_SHIFT & TRANSCFG_INA_MASK;
                 let va_bits = (TRANSCFG_INA_BASE - ina) as u32;
-                if va_bits > model::VA_BITS || va_bits <= 21 {
+                if va_bits > model::VA_BITS {
                     return Err(format!("TRANSCFG {:#x}: {va_bits} bits", self.transcfg));
                 }
                 if self.transtab % PAGE != 0 || self.transtab >> model::PA_BITS != 0 {

@@ -97,7 +97,7 @@ impl WalkFault {
 pub struct Table {
     /// Physical address of the root (AS_TRANSTAB).
     pub root: u64,
-    /// Width of virtual addresses, 13 to 48.
+    /// Width of virtual addresses, 24 to 48.
     pub va_bits: u32,
     /// AS_MEMATTR: eight attributes of eight bits.
     pub memattr: u64,
