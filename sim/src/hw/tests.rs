@@ -161,6 +161,6 @@ impl Board {
 }
 
 /// What `mair_to_memattr` makes of io-pgtable-arm's MAIR: index 0 not cached, 1 cached, 2 device, 3 not cached.
-const MEMATTR: u64 = 0x4c4c_4c8f_4c;
+const MEMATTR: u64 = 0x004c_4c4c_8f4c;
 /// `panthor_vm_active` for 48 bits.
 const TRANSCFG: u64 = 2 << 24 | 1 << 30 | 6 | 7 << 6;
