@@ -25,6 +25,7 @@ use rustix::fd::OwnedFd;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 
 use super::physmem::MapError;
+use super::regs::{AsReg, Reg};
 use super::{Hardware, Options, PhysMem, Summary};
 
 /// Bytes of a request.
@@ -141,7 +142,9 @@ pub fn serve(stream: UnixStream, options: Options) -> Result<Summary, BridgeErro
 }
 
 /// As [`serve`], with a line for each request in `trace`: time, operation, offset, size, value, then lines and deadline.
-/// Equal runs give equal traces. Errors of writing the trace end it, with a warning, not the run.
+/// The physical address of a page table's root is replaced by its number among those seen, since where the guest's
+/// kernel puts it differs from run to run; otherwise equal runs give equal traces. Errors of writing the trace end it,
+/// with a warning, not the run.
 ///
 /// # Errors
 /// As [`serve`].
@@ -159,6 +162,8 @@ struct Session {
     stream: UnixStream,
     hardware: Hardware,
     protocol: u32,
+    /// Halves of the page tables' roots, in the order in which they were seen.
+    roots: Vec<u64>,
 }
 
 impl Session {
@@ -193,6 +198,7 @@ impl Session {
             stream,
             hardware: Hardware::new(options, memory),
             protocol: hello.offset,
+            roots: Vec::new(),
         };
         session.hardware.set_flush_page(page);
         session.reply(MAGIC, session.protocol)?;
@@ -238,7 +244,12 @@ impl Session {
         Ok(self.hardware.summary())
     }
 
-    fn trace(&self, sink: &mut dyn Write, request: &Request, value: u64) -> std::io::Result<()> {
+    fn trace(
+        &mut self,
+        sink: &mut dyn Write,
+        request: &Request,
+        value: u64,
+    ) -> std::io::Result<()> {
         let Request {
             op,
             offset,
@@ -246,16 +257,37 @@ impl Session {
             now,
             ..
         } = request;
-        match *op {
-            op::READ => write!(sink, "{now} R {offset:#07x} {size} {value:#x}")?,
-            op::WRITE => write!(sink, "{now} W {offset:#07x} {size} {value:#x}")?,
-            _ => write!(sink, "{now} T")?,
+        let kind = match *op {
+            op::READ => "R",
+            op::WRITE => "W",
+            _ => "T",
+        };
+        write!(sink, "{now} {kind}")?;
+        if kind != "T" {
+            write!(sink, " {offset:#07x} {size} ")?;
+            match self.root_number(*offset, value) {
+                Some(number) => write!(sink, "root {number}")?,
+                None => write!(sink, "{value:#x}")?,
+            }
         }
         write!(sink, " irq {:#x}", self.hardware.lines())?;
         match self.hardware.next_deadline() {
             Some(at) => writeln!(sink, " next {at}"),
             None => writeln!(sink),
         }
+    }
+
+    /// The number of a page table's root, if that is what an access is about.
+    fn root_number(&mut self, offset: u32, value: u64) -> Option<usize> {
+        match Reg::decode(offset, 1)? {
+            Reg::As(_, AsReg::TransTab, _) if value != 0 => {}
+            _ => return None,
+        }
+        let seen = self.roots.iter().position(|root| *root == value);
+        Some(seen.unwrap_or_else(|| {
+            self.roots.push(value);
+            self.roots.len() - 1
+        }))
     }
 
     /// The next request; `None` if the kernel has gone.
@@ -435,6 +467,9 @@ mod tests {
         assert_eq!(kernel.call(op::READ, 0, 4, 0, 10), 0xa867_0000);
         assert_eq!(kernel.call(op::READ, 0x100, 8, 0, 20), 0x50005);
         kernel.call(op::WRITE, 0x28, 4, 1 << 8, 30);
+        for (space, root) in [(0, 0x7000), (1, 0x8000), (2, 0x7000), (3, 0)] {
+            kernel.call(op::WRITE, 0x2400 + 0x40 * space, 8, root, 40);
+        }
         let bytes = request(op::WRITE, 0x30, 4, 0x101, 100);
         kernel.stream.write_all(&bytes).unwrap();
         assert_eq!(kernel.reply(), (0, 20_100, 0, 0));
@@ -444,12 +479,14 @@ mod tests {
         drop(kernel);
         let (summary, trace) = served.join().unwrap();
         let summary = summary.unwrap();
-        assert_eq!((summary.reads, summary.writes, summary.ticks), (2, 2, 1));
+        assert_eq!((summary.reads, summary.writes, summary.ticks), (2, 6, 1));
         assert_eq!((summary.end, summary.interrupts), (20_100, [0, 0, 1]));
         assert_eq!(summary.violations, []);
         let trace = String::from_utf8(trace).unwrap();
         let expected = "10 R 0x00000 4 0xa8670000 irq 0x0\n20 R 0x00100 8 0x50005 irq 0x0\n\
-                        30 W 0x00028 4 0x100 irq 0x0\n100 W 0x00030 4 0x101 irq 0x0 next 20100\n\
+                        30 W 0x00028 4 0x100 irq 0x0\n40 W 0x02400 8 root 0 irq 0x0\n\
+                        40 W 0x02440 8 root 1 irq 0x0\n40 W 0x02480 8 root 0 irq 0x0\n\
+                        40 W 0x024c0 8 0x0 irq 0x0\n100 W 0x00030 4 0x101 irq 0x0 next 20100\n\
                         20100 T irq 0x4\n";
         assert_eq!(trace, expected);
     }
