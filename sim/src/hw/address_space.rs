@@ -15,7 +15,10 @@
 //! - changes of table entries that lead to the same page;
 //! - entries that were invalid before: hardware does not keep those (Arm architecture), and 6.12 maps without a lock.
 //!
-//! Accesses while a region is locked are not made here: whoever makes them asks [`AddressSpaces::is_locked`] first.
+//! Accesses while a region is locked are not held off here: whoever makes them asks [`AddressSpaces::is_locked`] first.
+//! The MCU's are made all the same, as if they had come before the lock: the driver locks only what it is about to map
+//! or has done with (suspend buffers, heap contexts), and polls for the MCU without sleeping (`panthor_fw.c`,
+//! `panthor_fw_wait_mcu_halted`) while somebody else may hold such a lock.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -232,6 +235,13 @@ impl AddressSpaces {
     pub fn is_locked(&self, number: u8) -> bool {
         self.space(number)
             .is_some_and(|space| space.locked.is_some() || space.active.is_some())
+    }
+
+    /// Whether the space's tables are about to change as a whole.
+    #[must_use]
+    pub fn is_updating(&self, number: u8) -> bool {
+        self.space(number)
+            .is_some_and(|space| space.active == Some(AsCommand::Update))
     }
 
     /// Whether the space translates at all.

@@ -104,7 +104,7 @@ impl Core {
         loop {
             let call = *self.calls.front()?;
             let control = matches!(call, Call::Disable | Call::Reset);
-            if !control && self.spaces.is_locked(MCU_SPACE) {
+            if !control && self.spaces.is_updating(MCU_SPACE) {
                 return None;
             }
             if call == Call::Boot && !self.power.is_on(Domain::L2) {

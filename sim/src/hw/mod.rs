@@ -11,8 +11,8 @@
 //! - [`fault`], [`fault_text`], [`injection`]: what is made to go wrong. [`violation`]: what the driver did wrong.
 //!
 //! # Invented
-//! Times of resets, flushes, power changes and MMU commands; which registers a reset clears; that the whole address
-//! space waits while a region of it is locked; that GPU_CYCLE_COUNT counts always.
+//! Times of resets, flushes, power changes and MMU commands; which registers a reset clears; that a
+//! stream's whole address space waits while a region of it is locked, and the MCU never; that GPU_CYCLE_COUNT counts always.
 //!
 //! # Glossary
 //! - **MCU**: the microcontroller that runs the firmware. **AS**: address space of the MMU, number 0 is the MCU's.

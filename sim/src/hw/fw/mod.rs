@@ -9,7 +9,7 @@ use super::options::Options;
 /// The program on the MCU.
 ///
 /// The registers see to this, so that the firmware need not:
-/// - no call while the MCU is off, dead by a fault, or its address space 0 is locked or busy (calls are put off);
+/// - no call while the MCU is off, dead by a fault, or an update of its address space 0 is under way (calls are put off);
 /// - after [`Firmware::disable`] and [`Firmware::reset`] all scheduled events are forgotten;
 /// - a doorbell that a fault loses is not called;
 /// - LATEST_FLUSH_ID and its user page follow [`Ctx::caches`] after each call.

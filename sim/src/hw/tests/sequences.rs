@@ -261,16 +261,22 @@ fn a_dead_firmware_hears_nothing_until_a_reset() {
 }
 
 #[test]
-fn the_firmware_waits_while_its_space_is_locked() {
+fn the_firmware_waits_for_an_update_but_not_for_a_lock() {
     let mut board = Board::new("");
     boot(&mut board);
     board.calls();
+    // The driver polls for the MCU without sleeping while somebody else holds the lock.
     board.write64(0x2410, 14);
     board.as_command(0, 2);
     board.write(0x80000, 1);
-    board.run(1_000_000);
-    assert_eq!(board.calls(), [""; 0]);
+    assert_eq!(board.calls(), ["doorbell 0"]);
     board.as_command(0, 3);
+    assert_eq!(board.calls(), ["space 0"]);
+    board.write64(0x2430, ADRMODE_UNMAPPED);
+    board.write(0x2418, 1);
+    board.write(0x80000, 1);
+    assert_eq!(board.calls(), [""; 0]);
+    board.run(10_000);
     assert_eq!(board.calls(), ["doorbell 0", "space 0"]);
 }
 
