@@ -3,10 +3,12 @@
 //! Everything happens in a directory of its own in the cache (`.build-…`), which goes away however a build ends; what is
 //! finished is renamed to its place. A lock lets one build run at a time.
 
+mod make;
+mod tools;
+
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -17,8 +19,12 @@ use crate::cache::{self, Binary, CacheError, Flavour, Kernel, Manifest, Origin, 
 use crate::config;
 use crate::debian::{Apt, DebianError};
 use crate::edit::{self, EditError};
-use crate::process::{self, Interrupt, ProcessError, Run};
-use crate::source::{self, Release, SourceError, hexadecimal};
+use crate::process::{Interrupt, ProcessError};
+use crate::source::{self, SourceError, hexadecimal};
+
+use make::Make;
+pub use tools::check_tools;
+use tools::toolchain;
 
 /// Goes up when the way of building changes what comes out of the same source, bridge and configuration.
 const RECIPE: u32 = 1;
@@ -26,17 +32,11 @@ const RECIPE: u32 = 1;
 /// Free bytes that a build needs where the cache lies: the copied source (0.9 GB), objects (0.4 GB), and room.
 pub const NEEDED_BYTES: u64 = 2 << 30;
 
-/// Objects that a build of one binary compiles, about (7.2: 680): for progress only.
-const TYPICAL_OBJECTS: u64 = 680;
-
 /// Directory of the variant gcov's notes and sources in a kernel's directory.
 pub const GCOV_DIRECTORY: &str = "gcov";
 
 /// The driver's directory in a kernel's source.
 const PANTHOR: &str = "drivers/gpu/drm/panthor";
-
-/// Lines of make's that an error quotes, at most.
-const MAX_ERRORS: usize = 4;
 
 /// How often a lock that another build holds is tried again.
 const LOCK_POLL: Duration = Duration::from_millis(200);
@@ -185,12 +185,14 @@ pub enum Progress<'a> {
     Note(&'a str),
 }
 
-/// Builds kernels, one after another, into one cache.
+/// Builds kernels, one after another, into one cache. From the first that must be built on no other builder runs there.
 pub struct Builder<'a> {
     cache: PathBuf,
     interrupt: &'a Interrupt,
     progress: &'a mut dyn FnMut(Progress<'_>),
     apt: Option<Apt>,
+    /// Taken when first something must be built, and kept: package lists serve all that follow.
+    lock: Option<fs::File>,
 }
 
 /// A kernel, and whether it was there before.
@@ -226,6 +228,7 @@ impl<'a> Builder<'a> {
             interrupt,
             progress,
             apt: None,
+            lock: None,
         }
     }
 
@@ -256,15 +259,17 @@ impl<'a> Builder<'a> {
         }
         check_tools()?;
         fs::create_dir_all(&self.cache).map_err(|e| io_error(&self.cache, e))?;
-        let _lock = self.lock()?;
-        // Whoever had the lock may have built it.
-        if let Some(kernel) = self.there(request, &name, digest.as_deref())? {
-            return Ok(Built {
-                kernel,
-                cached: true,
-            });
+        if self.lock.is_none() {
+            self.lock = Some(self.lock()?);
+            cache::remove_leftovers(&self.cache)?;
+            // Whoever had the lock may have built it.
+            if let Some(kernel) = self.there(request, &name, digest.as_deref())? {
+                return Ok(Built {
+                    kernel,
+                    cached: true,
+                });
+            }
         }
-        cache::remove_leftovers(&self.cache)?;
         self.check_disk()?;
         let kernel = self.build_locked(request, &name, digest)?;
         Ok(Built {
@@ -515,54 +520,6 @@ fn io_error(path: &Path, source: io::Error) -> BuildError {
     }
 }
 
-/// Programs that a kernel's build runs, and the Debian packages that have them.
-const TOOLS: [(&str, &str); 9] = [
-    ("gcc", "gcc"),
-    ("ld", "binutils"),
-    ("make", "make"),
-    ("flex", "flex"),
-    ("bison", "bison"),
-    ("bc", "bc"),
-    ("perl", "perl"),
-    ("tar", "tar"),
-    ("xz", "xz-utils"),
-];
-
-/// Whether all of [`TOOLS`] and the C library's headers are here.
-///
-/// # Errors
-/// [`BuildError::Tools`] with all that is missing.
-pub fn check_tools() -> Result<(), BuildError> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = |program: &str| {
-        use std::os::unix::fs::PermissionsExt;
-        std::env::split_paths(&path).any(|directory| {
-            fs::metadata(directory.join(program))
-                .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-        })
-    };
-    let mut missing: Vec<(&str, &str)> = TOOLS
-        .iter()
-        .filter(|(program, _)| !found(program))
-        .copied()
-        .collect();
-    if !Path::new("/usr/include/stdio.h").is_file() {
-        missing.push(("stdio.h", "libc6-dev"));
-    }
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let (programs, packages) = missing.into_iter().unzip();
-    Err(BuildError::Tools { programs, packages })
-}
-
-fn toolchain(interrupt: &Interrupt) -> Result<String, BuildError> {
-    let mut gcc = Command::new("gcc");
-    gcc.arg("--version").env("LC_ALL", "C");
-    let output = Run::new(gcc).captured(interrupt)?;
-    Ok(output.text.lines().next().unwrap_or_default().to_owned())
-}
-
 /// SHA-256 over what is ours in a kernel: bridge, changes, configuration.
 pub fn recipe(variant: Variant) -> String {
     let mut hash = Sha256::new();
@@ -625,164 +582,6 @@ fn copy_directory(from: &Path, to: &Path) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// make in one tree, for one binary after another.
-struct Make<'a> {
-    tree: &'a Path,
-    objects: PathBuf,
-    log_path: PathBuf,
-    kept_log: PathBuf,
-    release: &'a Release,
-    request: &'a Request,
-    interrupt: &'a Interrupt,
-}
-
-impl Make<'_> {
-    /// Whether User Mode Linux of this version can have several CPUs.
-    fn has_smp(&self) -> bool {
-        fs::read_to_string(self.tree.join("arch/um/Kconfig"))
-            .is_ok_and(|text| text.contains("UML_SUBARCH_SUPPORTS_SMP"))
-    }
-
-    fn configure(&mut self, flavour: Flavour) -> Result<(), BuildError> {
-        fs::create_dir_all(&self.objects).map_err(|e| io_error(&self.objects, e))?;
-        let fragment = self.objects.join("rig.config");
-        let text = config::all(
-            self.request.variant,
-            flavour,
-            edit::has_fixed_fp_size(self.tree),
-        );
-        fs::write(&fragment, text).map_err(|e| io_error(&fragment, e))?;
-        let setting = format!("KCONFIG_ALLCONFIG={}", fragment.display());
-        self.run("allnoconfig", &[&setting], &mut |_| {})?;
-        let path = self.objects.join(".config");
-        let config = fs::read_to_string(&path).map_err(|e| io_error(&path, e))?;
-        let wanted = config::essential(self.request.variant, flavour);
-        let options = config::missing(&config, &wanted);
-        if options.is_empty() {
-            return Ok(());
-        }
-        append(&self.log_path, &config)?;
-        Err(BuildError::Config {
-            release: self.release.text.clone(),
-            options,
-            log: self.keep_log()?,
-        })
-    }
-
-    fn compile(&mut self, progress: &mut dyn FnMut(Progress<'_>)) -> Result<(), BuildError> {
-        let mut done = 0;
-        let mut of = TYPICAL_OBJECTS;
-        self.run("linux", &[], &mut |line| {
-            // make says "  CC      kernel/fork.o".
-            let mut words = line.split_whitespace();
-            if matches!(words.next(), Some("CC" | "AS" | "HOSTCC")) {
-                done += 1;
-                of = of.max(done);
-                progress(Progress::Objects { done, of });
-            }
-        })
-    }
-
-    fn run(
-        &mut self,
-        target: &'static str,
-        settings: &[&str],
-        line: &mut dyn FnMut(&str),
-    ) -> Result<(), BuildError> {
-        let jobs = self.request.jobs.unwrap_or_else(|| {
-            std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-        });
-        let mut command = Command::new("make");
-        command
-            .arg("-C")
-            .arg(self.tree)
-            .arg("ARCH=um")
-            .arg(format!("O={}", self.objects.display()))
-            .arg(format!("-j{jobs}"))
-            .args(settings)
-            .arg(target)
-            .env("LC_ALL", "C")
-            // What would make two builds of one source differ.
-            .env("KBUILD_BUILD_USER", "rig")
-            .env("KBUILD_BUILD_HOST", "rig")
-            .env("KBUILD_BUILD_TIMESTAMP", "Thu Jan  1 00:00:00 UTC 1970")
-            .env("KBUILD_BUILD_VERSION", "1");
-        // What the caller's own make, or kernel building, may have left in the environment.
-        for name in [
-            "MAKEFLAGS",
-            "MFLAGS",
-            "MAKELEVEL",
-            "GNUMAKEFLAGS",
-            "ARCH",
-            "SUBARCH",
-            "CROSS_COMPILE",
-            "LLVM",
-            "KBUILD_OUTPUT",
-            "KCFLAGS",
-            "KCPPFLAGS",
-            "KAFLAGS",
-            "KCONFIG_CONFIG",
-            "V",
-            "W",
-            "C",
-        ] {
-            command.env_remove(name);
-        }
-        let mut log = fs::File::options()
-            .create(true)
-            .append(true)
-            .open(&self.log_path)
-            .map_err(|e| io_error(&self.log_path, e))?;
-        let mut wrong = Vec::new();
-        let mut before = String::new();
-        let mut written = Ok(());
-        let status = Run::new(command).lines(self.interrupt, &mut |text| {
-            if written.is_ok() {
-                written = writeln!(log, "{text}");
-            }
-            if is_error(text) && wrong.len() < MAX_ERRORS {
-                // make's own errors only say where: what went wrong stands before them.
-                if wrong.is_empty() && text.contains("*** ") {
-                    wrong.push(before.trim().to_owned());
-                }
-                wrong.push(text.trim().to_owned());
-            }
-            before = text.to_owned();
-            line(text);
-        })?;
-        written.map_err(|e| io_error(&self.log_path, e))?;
-        if status.success() {
-            return Ok(());
-        }
-        Err(BuildError::Make {
-            target,
-            release: self.release.text.clone(),
-            status: process::in_words(status),
-            last: if wrong.is_empty() {
-                "it did not say why".to_owned()
-            } else {
-                wrong.join("; ")
-            },
-            log: self.keep_log()?,
-        })
-    }
-
-    fn keep_log(&self) -> Result<PathBuf, BuildError> {
-        fs::copy(&self.log_path, &self.kept_log).map_err(|e| io_error(&self.kept_log, e))?;
-        Ok(self.kept_log.clone())
-    }
-}
-
-/// Whether a line of make's says what is wrong.
-fn is_error(line: &str) -> bool {
-    line.contains("error: ")
-        || line.contains("Error: ")
-        || line.contains("*** ")
-        || line.contains("undefined reference")
-        || line.contains("No space left on device")
-        || line.contains("cannot execute")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -832,16 +631,5 @@ mod tests {
             hash(&manifest(tree("/a", "d"), "a")),
             hash(&manifest(tree("/a", "e"), "a"))
         );
-    }
-
-    #[test]
-    fn errors_are_told_from_other_lines() {
-        assert!(is_error("arch/um/x.c:3:5: error: unknown type name 'foo'"));
-        assert!(is_error(
-            "make[2]: *** [scripts/Makefile.build:289: x.o] Error 1"
-        ));
-        assert!(is_error("fatal error: stdio.h: No such file or directory"));
-        assert!(!is_error("  CC      drivers/base/error.o"));
-        assert!(!is_error("x.c:1:1: warning: unused"));
     }
 }

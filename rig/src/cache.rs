@@ -3,6 +3,8 @@
 //!
 //! A directory is complete as soon as it has its name: it is filled under a temporary name and renamed.
 
+mod change;
+
 use std::fmt;
 use std::fs;
 use std::io;
@@ -12,28 +14,14 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+pub use change::{Cleaned, clean_in};
+pub(crate) use change::{LOCK, LOG_SUFFIX, WORK, publish, remove_leftovers};
+
 /// Name of the manifest in a kernel's directory.
 pub const MANIFEST: &str = "manifest.json";
 
 /// The manifest's format that this program writes and reads.
 pub const FORMAT: u32 = 1;
-
-/// The lock under which a kernel is built.
-pub(crate) const LOCK: &str = ".lock";
-
-/// The directory in which a kernel is built.
-pub(crate) const WORK: &str = ".build";
-
-/// What directories that only a running build may have begin with: its work, package lists, a package, what is being deleted.
-const LEFTOVERS: [&str; 4] = [WORK, ".apt-", ".deb-", TRASH_PREFIX];
-
-const TRASH_PREFIX: &str = ".trash-";
-
-/// What the name of the log of a build that failed ends with.
-pub(crate) const LOG_SUFFIX: &str = "-build.log";
-
-/// Digits of the hash in a kernel's directory's name.
-const HASH_DIGITS: usize = 12;
 
 /// The kernel that is meant where none is named: what `rig build` builds and what `--device rig` boots.
 pub const DEFAULT_NAME: &str = "7.2";
@@ -354,7 +342,12 @@ pub fn list_in(directory: &Path) -> Result<Vec<Kernel>, CacheError> {
     };
     let mut kernels = Vec::new();
     for entry in entries {
-        let path = entry.map_err(io)?.path();
+        let entry = entry.map_err(io)?;
+        // What is being made or taken away.
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        let path = entry.path();
         let Ok(text) = fs::read(path.join(MANIFEST)) else {
             continue;
         };
@@ -442,159 +435,145 @@ pub fn check_name(name: &str) -> Result<(), CacheError> {
     }
 }
 
-/// Gives a finished kernel its place and takes away those that it replaces: earlier ones of its name and variant.
-pub(crate) fn publish(
-    cache: &Path,
-    finished: &Path,
-    manifest: Manifest,
-    hash: impl Fn(&Manifest) -> String,
-) -> Result<Kernel, CacheError> {
-    let io = |path: &Path| {
-        let path = path.to_owned();
-        move |source| CacheError::Io { path, source }
-    };
-    let hash = hash(&manifest);
-    let directory = cache.join(format!(
-        "{}-{}",
-        label(&manifest.name, manifest.variant),
-        &hash[..HASH_DIGITS.min(hash.len())]
-    ));
-    let path = finished.join(MANIFEST);
-    let text = serde_json::to_vec_pretty(&manifest).map_err(|e| io(&path)(e.into()))?;
-    fs::write(&path, text).map_err(io(&path))?;
-    for earlier in list_in(cache)? {
-        let m = &earlier.manifest;
-        if m.name == manifest.name && m.variant == manifest.variant {
-            remove(cache, &earlier.directory)?;
-        }
-    }
-    // Something of that name without a manifest that can be read.
-    if directory.exists() {
-        remove(cache, &directory)?;
-    }
-    fs::rename(finished, &directory).map_err(io(&directory))?;
-    Ok(Kernel {
-        directory,
-        manifest,
-    })
-}
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
 
-/// Takes a directory away: first its name, so that nobody finds half of it.
-fn remove(cache: &Path, directory: &Path) -> Result<(), CacheError> {
-    let io = |path: &Path| {
-        let path = path.to_owned();
-        move |source| CacheError::Io { path, source }
-    };
-    let trash = tempfile::Builder::new()
-        .prefix(TRASH_PREFIX)
-        .tempdir_in(cache)
-        .map_err(io(cache))?;
-    let to = trash.path().join("kernel");
-    fs::rename(directory, &to).map_err(io(directory))?;
-    trash.close().map_err(io(&to))
-}
-
-/// Takes away what builds left that were killed. Only while no build runs.
-pub(crate) fn remove_leftovers(cache: &Path) -> Result<u64, CacheError> {
-    let io = |path: &Path| {
-        let path = path.to_owned();
-        move |source| CacheError::Io { path, source }
-    };
-    let mut freed = 0;
-    for entry in fs::read_dir(cache).map_err(io(cache))? {
-        let entry = entry.map_err(io(cache))?;
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        let ours = LEFTOVERS.iter().any(|prefix| name.starts_with(prefix));
-        if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            freed += size(&entry.path());
-            fs::remove_dir_all(entry.path()).map_err(io(&entry.path()))?;
-        }
-    }
-    Ok(freed)
-}
-
-/// Bytes of the files below a directory; what cannot be read counts nothing.
-fn size(directory: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(directory) else {
-        return 0;
-    };
-    entries
-        .flatten()
-        .map(|entry| match entry.metadata() {
-            Ok(m) if m.is_dir() => size(&entry.path()),
-            Ok(m) => m.len(),
-            Err(_) => 0,
-        })
-        .sum()
-}
-
-/// What [`clean`] took away.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Cleaned {
-    /// Labels of the kernels.
-    pub kernels: Vec<String>,
-    /// Bytes that are free now.
-    pub bytes: u64,
-}
-
-/// Takes away the kernels of one name (a name with all its variants, or one label such as `7.2-debug`), or all, and with all also logs
-/// and what killed builds left. Files that are not the rig's are left alone.
-///
-/// # Errors
-/// [`CacheError::NothingToClean`] where there is none of that name; [`CacheError::Busy`] while a build runs; [`CacheError::Io`].
-pub fn clean_in(directory: &Path, name: Option<&str>) -> Result<Cleaned, CacheError> {
-    let io = |path: &Path| {
-        let path = path.to_owned();
-        move |source| CacheError::Io { path, source }
-    };
-    let mut cleaned = Cleaned::default();
-    let kernels = list_in(directory)?;
-    let chosen: Vec<&Kernel> = kernels
-        .iter()
-        .filter(|k| name.is_none_or(|n| n == k.manifest.name || n == k.label()))
-        .collect();
-    if let (Some(name), true) = (name, chosen.is_empty()) {
-        let mut have: Vec<String> = kernels.iter().map(Kernel::label).collect();
-        have.dedup();
-        return Err(CacheError::NothingToClean {
+    /// A manifest of a plausible kernel.
+    pub(crate) fn manifest(name: &str, variant: Variant, built: u64) -> Manifest {
+        Manifest {
+            format: FORMAT,
             name: name.to_owned(),
-            have,
-        });
-    }
-    if !directory.exists() {
-        return Ok(cleaned);
-    }
-    let lock = directory.join(LOCK);
-    let file = fs::File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&lock)
-        .map_err(io(&lock))?;
-    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => return Err(CacheError::Busy(directory.to_owned())),
-        Err(e) => return Err(io(&lock)(e.into())),
-    }
-    for kernel in chosen {
-        cleaned.bytes += size(&kernel.directory);
-        remove(directory, &kernel.directory)?;
-        cleaned.kernels.push(kernel.label());
-    }
-    if name.is_some() {
-        return Ok(cleaned);
-    }
-    cleaned.bytes += remove_leftovers(directory)?;
-    for entry in fs::read_dir(directory).map_err(io(directory))? {
-        let entry = entry.map_err(io(directory))?;
-        if entry.file_name().to_string_lossy().ends_with(LOG_SUFFIX) {
-            cleaned.bytes += entry.metadata().map_or(0, |m| m.len());
-            fs::remove_file(entry.path()).map_err(io(&entry.path()))?;
+            variant,
+            release: format!("{name}.1"),
+            origin: Origin::Debian {
+                package: format!("linux-source-{name}"),
+                version: format!("{name}.1-1"),
+            },
+            recipe: "recipe".to_owned(),
+            built,
+            toolchain: "gcc".to_owned(),
+            smp_unavailable: name == "6.12",
+            binaries: vec![Binary {
+                flavour: Flavour::TimeTravel,
+                bytes: 4,
+                build_seconds: 1,
+            }],
         }
     }
-    // The lock goes last, and the directory if nothing else is in it.
-    let _ = fs::remove_file(&lock);
-    let _ = fs::remove_dir(directory);
-    Ok(cleaned)
+
+    /// Publishes a kernel under a hash.
+    pub(crate) fn put(cache: &Path, manifest: Manifest, hash: &str) -> Kernel {
+        let finished = cache.join(WORK);
+        fs::create_dir(&finished).expect("directory");
+        fs::write(finished.join("linux"), "ELF!").expect("file");
+        publish(cache, &finished, manifest, |_| hash.to_owned()).expect("published")
+    }
+
+    fn find_name(cache: &Path, name: Option<&str>, variant: Variant) -> Result<Kernel, CacheError> {
+        let name = name.map(str::to_owned);
+        find_in(cache, &Selector { name, variant })
+    }
+
+    #[test]
+    fn kernels_are_found_by_name_and_variant_and_the_default_comes_first() {
+        let cache = tempfile::tempdir().expect("temporary directory");
+        let cache = cache.path();
+        let error = find_name(cache, None, Variant::Plain).expect_err("empty");
+        assert_eq!(
+            error.to_string(),
+            "no rig kernel 7.2; build it: panthorctl rig build --kernel 7.2"
+        );
+        put(
+            cache,
+            manifest("mine", Variant::Plain, 30),
+            "aaaaaaaaaaaa0000",
+        );
+        let only = find_name(cache, None, Variant::Plain).expect("the only one");
+        assert_eq!(only.manifest.name, "mine");
+        assert_eq!(only.directory, cache.join("mine-aaaaaaaaaaaa"));
+        assert_eq!(only.hash(), "aaaaaaaaaaaa");
+        put(cache, manifest("7.2", Variant::Plain, 10), "bbbbbbbbbbbb");
+        put(cache, manifest("7.2", Variant::Debug, 20), "cccccccccccc");
+        let default = find_name(cache, None, Variant::Plain).expect("the default");
+        assert_eq!(
+            (default.label().as_str(), default.version()),
+            ("7.2", (7, 2))
+        );
+        let debug = find_name(cache, Some("7.2"), Variant::Debug).expect("the variant");
+        assert_eq!(debug.label(), "7.2-debug");
+        let error = find_name(cache, Some("theirs"), Variant::Gcov).expect_err("not built");
+        assert_eq!(
+            error.to_string(),
+            "no rig kernel theirs-gcov (there are: 7.2, 7.2-debug, mine); \
+             build it: panthorctl rig build --source DIR --name theirs --variant gcov"
+        );
+    }
+
+    #[test]
+    fn a_binary_that_is_not_there_is_refused_with_the_reason() {
+        let cache = tempfile::tempdir().expect("temporary directory");
+        let kernel = put(
+            cache.path(),
+            manifest("6.12", Variant::Plain, 1),
+            "444444444444",
+        );
+        let path = kernel.binary(Flavour::TimeTravel).expect("is there");
+        assert_eq!(fs::read(path).expect("file"), b"ELF!");
+        let reason =
+            |kernel: &Kernel, flavour| kernel.binary(flavour).expect_err("none").to_string();
+        assert_eq!(
+            reason(&kernel, Flavour::Smp),
+            "rig kernel 6.12 has no SMP binary: User Mode Linux of 6.12.1 knows one CPU"
+        );
+        fs::remove_file(kernel.directory.join("linux")).expect("remove");
+        assert!(
+            reason(&kernel, Flavour::TimeTravel)
+                .contains("linux is gone; panthorctl rig build --force")
+        );
+        let other = put(
+            cache.path(),
+            manifest("7.3", Variant::Plain, 1),
+            "555555555555",
+        );
+        assert!(reason(&other, Flavour::Smp).ends_with("it was built with --no-smp"));
+    }
+
+    #[test]
+    fn manifests_that_cannot_be_read_are_passed_over() {
+        let cache = tempfile::tempdir().expect("temporary directory");
+        let cache = cache.path();
+        let kernel = put(cache, manifest("7.2", Variant::Plain, 1), "111111111111");
+        let text = serde_json::to_string(&kernel.manifest).expect("JSON");
+        assert_eq!(
+            serde_json::from_str::<Manifest>(&text).expect("a manifest"),
+            kernel.manifest
+        );
+        fs::create_dir(cache.join("broken")).expect("directory");
+        fs::write(cache.join("broken").join(MANIFEST), "{").expect("file");
+        fs::create_dir(cache.join("later")).expect("directory");
+        let later = text.replace("\"format\":1", "\"format\":2");
+        fs::write(cache.join("later").join(MANIFEST), later).expect("file");
+        assert_eq!(list_in(cache).expect("list"), [kernel]);
+    }
+
+    #[test]
+    fn names_are_fit_for_a_directory() {
+        for good in ["7.2", "mine", "a1-kernel_6.18", "6"] {
+            assert!(check_name(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            ".",
+            "..",
+            "a/b",
+            "-x",
+            ".hidden",
+            "ä",
+            "a b",
+            &"x".repeat(41),
+        ] {
+            assert!(check_name(bad).is_err(), "{bad:?}");
+        }
+    }
 }
