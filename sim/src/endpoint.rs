@@ -47,9 +47,14 @@ pub(crate) struct Endpoint {
     cores: ShaderCores,
     /// Where the last fault was, in words.
     place: Mutex<Option<String>>,
+    ready: bool,
 }
 
 impl ComputeEndpoint for Endpoint {
+    fn ready(&self) -> bool {
+        self.ready
+    }
+
     fn run<M: ShaderMemory>(&self, job: &ComputeJob, memory: &M) -> Result<JobUsage, JobError> {
         match self.cores.run(job, memory) {
             Ok(usage) => Ok(JobUsage::from(&usage)),
@@ -64,7 +69,18 @@ impl Endpoint {
         Self {
             cores,
             place: Mutex::default(),
+            ready: true,
         }
+    }
+
+    /// Whether the cores can take a job.
+    pub(crate) fn set_ready(&mut self, ready: bool) {
+        self.ready = ready;
+    }
+
+    /// Number of the cores.
+    pub(crate) fn core_count(&self) -> usize {
+        self.cores.core_ids.len()
     }
 
     /// Where the last fault was, in words.

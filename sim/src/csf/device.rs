@@ -35,6 +35,11 @@ pub trait ComputeEndpoint {
     /// # Errors
     /// [`JobError`] where a shader faults or does not end.
     fn run<M: ShaderMemory>(&self, job: &ComputeJob, memory: &M) -> Result<JobUsage, JobError>;
+
+    /// Whether a job can be given to the cores now: they are there and have power. Else the queue waits.
+    fn ready(&self) -> bool {
+        true
+    }
 }
 
 /// Something that happened in the streams and that the driver, or a report, wants to know.

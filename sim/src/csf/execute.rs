@@ -136,6 +136,9 @@ impl Queue {
                 tsd,
                 fau,
             } => {
+                if self.compute && !env.endpoint.ready() {
+                    return Ok(Flow::Stop(Stop::Endpoint));
+                }
                 let select = Select { srt, spd, tsd, fau };
                 self.run_compute(env, pc, select, task_axis, task_increment.into())?;
                 self.count_progress(env, progress_increment);
@@ -148,6 +151,9 @@ impl Queue {
                 tsd,
                 fau,
             } => {
+                if self.compute && !env.endpoint.ready() {
+                    return Ok(Flow::Stop(Stop::Endpoint));
+                }
                 // Which axis hardware cuts is its own choice; results do not depend on it.
                 let select = Select { srt, spd, tsd, fau };
                 self.run_compute(env, pc, select, TaskAxis::X, workgroups_per_task.into())?;

@@ -69,7 +69,9 @@ pub enum Stop {
         /// The value waited for.
         value: u64,
     },
-    /// The budget of instructions is used up: run again.
+    /// A job waits for shader cores that are [`ComputeEndpoint::ready`]: run again when they are.
+    Endpoint,
+    /// The budget of instructions is used up, or a fault was reported that the queue survives: run again.
     Budget,
     /// The stream loops without end.
     Runaway,
@@ -354,6 +356,16 @@ impl Queue {
     #[must_use]
     pub fn busy_entries(&self, now: u64) -> u16 {
         self.scoreboard.busy(now)
+    }
+
+    /// When each job that is not done at `now` will be; `u64::MAX` for never.
+    pub fn jobs_in_flight(&self, now: u64) -> impl Iterator<Item = u64> + '_ {
+        self.scoreboard
+            .operations()
+            .filter(move |(_, end, effect)| {
+                *end > now && effect.agent.is_some() && !effect.past_lsc
+            })
+            .map(|(_, end, _)| end)
     }
 
     /// The entries of the wait that last stopped the queue (CS_STATUS_WAIT.SB_MASK).

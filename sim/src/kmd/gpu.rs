@@ -157,11 +157,13 @@ impl MaliQueue {
             Stop::WaitUntil(cycle) => (cycle, Outcome::Running),
             Stop::Budget => (at, Outcome::Running),
             Stop::Never | Stop::Runaway => (at, Outcome::Runaway),
-            Stop::Blocked(_) | Stop::Progress { .. } => match self.queue.next_deferred() {
-                // Blocked only once nothing deferred is left.
-                Some(due) => (due, Outcome::Running),
-                None => (at, Outcome::Blocked),
-            },
+            Stop::Blocked(_) | Stop::Progress { .. } | Stop::Endpoint => {
+                match self.queue.next_deferred() {
+                    // Blocked only once nothing deferred is left.
+                    Some(due) => (due, Outcome::Running),
+                    None => (at, Outcome::Blocked),
+                }
+            }
             Stop::Fault(fault) => {
                 let mut message = fault.to_string();
                 if let Some(place) = self.endpoint.take_place() {

@@ -2,6 +2,40 @@
 //!
 //! [`Firmware`] is the seam. The registers ([`super::Hardware`]) call it; it reaches memory, interrupts, time and power
 //! through [`Ctx`]. It never acts by itself, takes no time while it is called, and is called by one thread.
+//!
+//! What it does is this model's own, made to fit what the driver does and waits for (`panthor_fw.c`, `panthor_sched.c`);
+//! Arm's firmware is closed. [`layout`] has the interface as memory shows it, `global`, `group` and `stream` take up
+//! requests, `execute` runs [`crate::csf::Queue`]s, `suspend` keeps them in memory, [`Breach`] is what the driver must
+//! not do.
+//!
+//! # Invented
+//! - the firmware hears a doorbell 2 µs later; TERMINATE of a group with a job on the cores takes 50 µs and ends endless
+//!   jobs too;
+//! - SUSPEND waits until the tasks that are on the cores have ended, and keeps what is left of the job; so an endless
+//!   shader is never suspended, an endless stream is;
+//! - an event that the host has not acknowledged is not raised again: a second one waits until the next doorbell of
+//!   its group slot finds the first acknowledged;
+//! - a queue that has reported CS_FAULT goes on when the host has acknowledged it;
+//! - after a page fault a queue waits, and ends with CS_BUS_FAULT when the driver switches the address space off;
+//! - the progress timer runs while a task of the group is on the cores, not while a stream loops;
+//! - CSG_IDLE comes at once, GLB_IDLE after `idle_timer`; there is no CS_EXTRACT_EVENT;
+//! - the shader cores get power when the first job needs it, and lose it when the MCU halts.
+
+mod boot;
+mod breach;
+mod execute;
+mod global;
+mod group;
+pub mod layout;
+mod mcu;
+mod notify;
+mod status;
+mod stream;
+mod suspend;
+#[cfg(test)]
+mod tests;
+
+pub use breach::{BadSuspend, Breach};
 
 use super::ctx::Ctx;
 use super::options::Options;
@@ -41,20 +75,6 @@ pub trait Firmware: Send {
 
 /// The firmware of a GPU with these options.
 #[must_use]
-pub fn new(_options: &Options) -> Box<dyn Firmware> {
-    Box::new(Blank)
-}
-
-/// An MCU without a program: it never comes up.
-#[derive(Debug, Default)]
-pub struct Blank;
-
-impl Firmware for Blank {
-    fn boot(&mut self, _ctx: &mut Ctx<'_>) {}
-    fn disable(&mut self, _ctx: &mut Ctx<'_>) {}
-    fn doorbell(&mut self, _ctx: &mut Ctx<'_>, _id: u8) {}
-    fn event(&mut self, _ctx: &mut Ctx<'_>, _token: u64) {}
-    fn address_space_changed(&mut self, _ctx: &mut Ctx<'_>, _number: u8) {}
-    fn power_changed(&mut self, _ctx: &mut Ctx<'_>) {}
-    fn reset(&mut self) {}
+pub fn new(options: &Options) -> Box<dyn Firmware> {
+    Box::new(mcu::Mcu::new(options))
 }

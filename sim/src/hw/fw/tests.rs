@@ -1,0 +1,1 @@
+//! The driver played against the firmware.
