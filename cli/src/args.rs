@@ -12,7 +12,7 @@ Exit codes:
   2  usage
   3  no device, no permission to use it, or it refused (memory, driver)
   4  a hang was met and repaired
-  5  a hang was met and not repaired
+  5  a hang was met and not repaired, or the rig's kernel died
   6  a model or input file is bad
   130  interrupted; the device was left clean";
 
@@ -21,7 +21,9 @@ Exit codes:
 #[command(name = "panthorctl", version, after_help = EXIT_CODES, propagate_version = true)]
 pub struct Cli {
     /// Device: `auto` (the first panthor render node, else the simulator), the path of a render node, or
-    /// `sim` or `sim:KEY=VALUE,…` (`kernel`, `cores`, `gpu_mhz`, `job_timeout_ms`, `seed`, …).
+    /// `sim` or `sim:KEY=VALUE,…` (`kernel`, `cores`, `gpu_mhz`, `job_timeout_ms`, `seed`, …), or
+    /// `rig` or `rig:KEY=VALUE,…` for the kernel's own driver over the simulated GPU (`kernel`, `name`, `smp`, `fault`,
+    /// `seed`, `memory`, `user`, `log`, `trace`, …).
     #[arg(long, global = true, default_value = "auto", value_name = "DEVICE")]
     pub device: String,
     /// Print JSON instead of tables.
@@ -48,7 +50,7 @@ pub enum Command {
     Disasm(DisasmArgs),
     /// Turn instruction text into bytes.
     Asm(AsmArgs),
-    /// Build, list and remove the kernels of the rig: the real driver in User Mode Linux over the simulated GPU.
+    /// The rig, the real driver in User Mode Linux over the simulated GPU: build its kernels, run programs in it.
     Rig(RigArgs),
     /// Print a completion script for a shell.
     Completions {
@@ -122,6 +124,33 @@ pub struct ReplayArgs {
     pub seed: u64,
 }
 
+/// What to run inside.
+#[derive(Debug, Args)]
+pub struct RigRunArgs {
+    /// Where the kernel's log goes.
+    #[arg(long, value_name = "FILE")]
+    pub kernel_log: Option<PathBuf>,
+    /// Say on standard error, after it, how long it took inside and outside.
+    #[arg(long)]
+    pub times: bool,
+    /// The program and its arguments.
+    #[arg(
+        value_name = "COMMAND",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+/// Which shell to run inside.
+#[derive(Debug, Args)]
+pub struct RigShellArgs {
+    /// Where the kernel's log goes.
+    #[arg(long, value_name = "FILE")]
+    pub kernel_log: Option<PathBuf>,
+}
+
 /// Which instruction set a word belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Isa {
@@ -182,6 +211,11 @@ pub enum RigCommand {
     List,
     /// Remove kernels that were built.
     Clean(RigCleanArgs),
+    /// Run a program of this machine inside, where /dev/dri/renderD128 is the rig's GPU. Its streams, signals and exit code
+    /// are passed on; 126 and 127 say that it could not be run or found.
+    Run(RigRunArgs),
+    /// A shell inside, on the wall clock unless `--device rig:clock=virtual` says otherwise.
+    Shell(RigShellArgs),
 }
 
 /// Which kernel to build.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use panthor_uapi::discover::{self, NodeState, RenderGroup};
-use panthor_uapi::{Device, Feature, KernelTransport};
+use panthor_uapi::{Device, Feature, KernelTransport, TransportKind};
 use serde_json::{Value, json};
 
 use crate::device::Opened;
@@ -27,7 +27,7 @@ pub fn run(opened: &Opened, json_wanted: bool) -> Result<Exit, Failure> {
         None => "not told by this driver".to_owned(),
     };
     let report = json!({
-        "kind": device.transport().kind().word(),
+        "kind": kind(device),
         "path": device.path(),
         "driver": {
             "name": driver.name,
@@ -65,6 +65,14 @@ pub fn run(opened: &Opened, json_wanted: bool) -> Result<Exit, Failure> {
         print(&text(&report, device))?
     }
     Ok(Exit::Right)
+}
+
+/// `"simulator"`, `"rig"` or `"hardware"`.
+fn kind(device: &Device) -> &'static str {
+    match device.transport().kind() {
+        TransportKind::Kernel if discover::is_rig(Path::new("/")) => "rig",
+        kind => kind.word(),
+    }
 }
 
 fn text(report: &Value, device: &Device) -> String {

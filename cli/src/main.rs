@@ -8,6 +8,7 @@ mod failure;
 mod gemm;
 mod info;
 mod isa;
+mod machine;
 mod output;
 mod replay;
 mod rig;
@@ -23,19 +24,21 @@ use failure::{Exit, Failure, say};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 fn main() -> ExitCode {
+    // Inside the rig this program is init, beside it the keeper.
+    panthor_rig::machine::enter();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return not_a_command(&error),
     };
     start_logger(cli.verbose);
-    let exit = match run(&cli) {
-        Ok(exit) => exit,
-        Err(failure) => {
-            say(&failure);
-            failure.exit
-        }
+    let code = match machine::run(&cli) {
+        Some(result) => result,
+        None => run(&cli).map(|exit| exit as u8),
     };
-    ExitCode::from(exit as u8)
+    ExitCode::from(code.unwrap_or_else(|failure| {
+        say(&failure);
+        failure.exit as u8
+    }))
 }
 
 fn run(cli: &Cli) -> Result<Exit, Failure> {

@@ -21,6 +21,8 @@ pub fn run(args: &RigArgs, json: bool, interrupted: &Arc<AtomicBool>) -> Result<
         RigCommand::Build(args) => build(args, json, interrupted),
         RigCommand::List => list(json),
         RigCommand::Clean(args) => clean(args, json),
+        // `machine::run` has done these.
+        RigCommand::Run(_) | RigCommand::Shell(_) => Ok(Exit::Right),
     }
 }
 

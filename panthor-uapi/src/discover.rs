@@ -16,6 +16,12 @@ pub const RENDER_GROUP: &str = "render";
 pub const FIRMWARE: &str = "arm/mali/arch10.8/mali_csffw.bin";
 /// Where the kernel looks for firmware (`drivers/base/firmware_loader/main.c`, `fw_path`), without the release's own.
 const FIRMWARE_DIRS: [&str; 2] = ["lib/firmware/updates", "lib/firmware"];
+/// The module parameter that names one more, below the root.
+const FIRMWARE_PARAMETER: &str = "sys/module/firmware_class/parameters/path";
+/// The `compatible` of the device tree's root, below the root of the file system.
+const ROOT_COMPATIBLE: &str = "sys/firmware/devicetree/base/compatible";
+/// What it holds on the rig.
+pub const RIG_COMPATIBLE: &str = "uml,mali-host";
 /// The endings that the kernel tries (plain, and compressed where it is built for that).
 const FIRMWARE_ENDINGS: [&str; 3] = ["", ".zst", ".xz"];
 /// Names of platform drivers that can hold a Mali: the mainline ones, and Arm's own, which keeps panthor out.
@@ -132,12 +138,26 @@ pub fn render_group(root: &Path, groups: &[u32]) -> io::Result<RenderGroup> {
 
 /// Where the firmware of a Mali-G610 lies, plain or compressed; `None` where it is missing.
 pub fn firmware(root: &Path) -> Option<PathBuf> {
-    FIRMWARE_DIRS.iter().find_map(|dir| {
+    // The kernel looks there first, where its command line names a directory.
+    let named = fs::read_to_string(root.join(FIRMWARE_PARAMETER)).unwrap_or_default();
+    let named = named.trim().trim_start_matches('/');
+    let named = Some(named).filter(|dir| !dir.is_empty());
+    named.into_iter().chain(FIRMWARE_DIRS).find_map(|dir| {
         let endings = FIRMWARE_ENDINGS.iter();
         endings
             .map(|ending| root.join(dir).join(format!("{FIRMWARE}{ending}")))
             .find(|path| path.is_file())
     })
+}
+
+/// Whether this machine is the rig: User Mode Linux with the kernel's own driver over a modelled GPU. Its device tree's root
+/// says so.
+pub fn is_rig(root: &Path) -> bool {
+    let compatible = fs::read(root.join(ROOT_COMPATIBLE)).unwrap_or_default();
+    // A list of names, each with a NUL at its end (Devicetree Specification, 2.2.4.2).
+    compatible
+        .split(|byte| *byte == 0)
+        .any(|name| name == RIG_COMPATIBLE.as_bytes())
 }
 
 /// A platform device that a GPU driver holds.

@@ -607,6 +607,27 @@ fn nodes_and_what_is_missing_are_told() {
     let firmware = root.join("lib/firmware/arm/mali/arch10.8/mali_csffw.bin.xz");
     std::fs::write(&firmware, "").unwrap();
     assert_eq!(discover::firmware(&root), Some(firmware));
+    // What the kernel's command line names comes first.
+    let parameters = root.join("sys/module/firmware_class/parameters");
+    let named = root.join("named/arm/mali/arch10.8/mali_csffw.bin");
+    for folder in [&parameters, named.parent().unwrap()] {
+        std::fs::create_dir_all(folder).unwrap();
+    }
+    std::fs::write(parameters.join("path"), "/named\n").unwrap();
+    std::fs::write(&named, "").unwrap();
+    assert_eq!(discover::firmware(&root), Some(named));
+
+    assert!(!discover::is_rig(&root));
+    let tree = root.join("sys/firmware/devicetree/base");
+    std::fs::create_dir_all(&tree).unwrap();
+    for (compatible, rig) in [
+        ("radxa,rock-5b\0rockchip,rk3588\0", false),
+        ("uml,mali-hosts\0", false),
+        ("uml,mali-host\0", true),
+    ] {
+        std::fs::write(tree.join("compatible"), compatible).unwrap();
+        assert_eq!(discover::is_rig(&root), rig, "{compatible:?}");
+    }
 
     let mali = root.join("sys/bus/platform/drivers/mali");
     std::os::unix::fs::symlink("/nowhere", mali.join("fb000000.gpu")).unwrap();

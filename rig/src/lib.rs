@@ -5,6 +5,7 @@
 //!   ([`edit`]) and configured ([`config`]).
 //! - [`firmware`]: the image that the driver loads.
 //! - [`cache`]: the kernels that were built, where they lie and what they were built from.
+//! - [`machine`]: boots one and runs a program in it.
 //!
 //! Glossary: a *kernel* is one set of binaries from one source, patch and configuration; *time-travel* is the binary
 //! whose clock is virtual and whose runs repeat bit for bit; *SMP* the binary with several CPUs on the wall clock (User
@@ -19,5 +20,6 @@ pub mod config;
 pub mod debian;
 pub mod edit;
 pub mod firmware;
+pub mod machine;
 pub mod process;
 pub mod source;
