@@ -219,8 +219,17 @@ fn a_kernel_built_without_smp_gets_it_when_asked() {
     let machine = Machine::new();
     let number =
         |value: serde_json::Value| value["kernels"][0]["binaries"].as_array().map(Vec::len);
+    // What is there already is not compiled again.
+    let path = machine.path("made");
+    let counting = format!("linux) echo x >> {};", path.display());
+    machine.tool("make", &MAKE.replace("linux)", &counting));
+    let made = || fs::read_to_string(&path).expect("made").lines().count();
     assert_eq!(number(machine.json(machine.build("--no-smp"))), Some(1));
+    assert_eq!(made(), 1);
     assert_eq!(number(machine.json(machine.build(""))), Some(2));
+    assert_eq!(made(), 2);
+    assert_eq!(number(machine.json(machine.build("--force"))), Some(2));
+    assert_eq!(made(), 4);
     assert_eq!(machine.cached().len(), 2, "one kernel and the lock");
 }
 
@@ -346,7 +355,12 @@ fn an_interrupted_build_leaves_neither_files_nor_processes() {
     kill(Pid::from_raw(pid), Signal::SIGINT).expect("signal");
     let ran: Ran = child.wait_with_output().expect("it ends").into();
     assert_eq!(ran.code, Some(130), "{}", ran.stderr);
-    assert!(ran.stderr.contains("interrupted"), "{}", ran.stderr);
+    assert!(
+        ran.stderr
+            .contains("interrupted; nothing is left of the build"),
+        "{}",
+        ran.stderr
+    );
     assert_eq!(machine.cached(), [".lock"]);
     assert!(kill(Pid::from_raw(make), None).is_err(), "make still runs");
 }

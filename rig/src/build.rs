@@ -271,7 +271,12 @@ impl<'a> Builder<'a> {
             }
         }
         self.check_disk()?;
-        let kernel = self.build_locked(request, &name, digest)?;
+        let kernel = self
+            .build_locked(request, &name, digest)
+            .map_err(|error| match error {
+                e if e.is_interruption() => BuildError::Interrupted,
+                e => e,
+            })?;
         Ok(Built {
             kernel,
             cached: false,
@@ -368,6 +373,12 @@ impl<'a> Builder<'a> {
         };
         let out = work.path().join("kernel");
         fs::create_dir(&out).map_err(|e| io_error(&out, e))?;
+        // A kernel of the same source and recipe that only lacks a binary.
+        let same = cache::list_in(&self.cache)?.into_iter().find(|kernel| {
+            let m = &kernel.manifest;
+            let same = m.name == name && m.variant == request.variant && m.origin == origin;
+            same && m.recipe == recipe(request.variant) && !request.force
+        });
         let mut binaries = Vec::new();
         let mut smp_unavailable = false;
         for flavour in [Flavour::TimeTravel, Flavour::Smp] {
@@ -381,6 +392,10 @@ impl<'a> Builder<'a> {
                     release.text
                 );
                 (self.progress)(Progress::Note(&note));
+                continue;
+            }
+            if let Some(binary) = same.as_ref().and_then(|k| reuse(k, flavour, &out)) {
+                binaries.push(binary);
                 continue;
             }
             let started = Instant::now();
@@ -427,7 +442,11 @@ impl<'a> Builder<'a> {
             binaries,
         };
         let log = out.join("build.log");
-        fs::copy(&make.log_path, &log).map_err(|e| io_error(&log, e))?;
+        let mut said = same
+            .map_or(Ok(Vec::new()), |k| fs::read(k.directory.join("build.log")))
+            .unwrap_or_default();
+        said.extend(fs::read(&make.log_path).unwrap_or_default());
+        fs::write(&log, said).map_err(|e| io_error(&log, e))?;
         let _ = fs::remove_file(&make.kept_log);
         Ok(cache::publish(&self.cache, &out, manifest, hash)?)
     }
@@ -546,6 +565,19 @@ fn hash(manifest: &Manifest) -> String {
         hash.update(text);
     }
     hexadecimal(&hash.finalize())
+}
+
+/// Takes a binary over from a kernel that has it; none where there is none, or it cannot be read.
+fn reuse(kernel: &Kernel, flavour: Flavour, out: &Path) -> Option<Binary> {
+    let mut listed = kernel.manifest.binaries.iter();
+    let binary = listed.find(|b| b.flavour == flavour)?;
+    if kernel.manifest.variant == Variant::Gcov {
+        let notes = Path::new(GCOV_DIRECTORY).join(flavour.file_name());
+        copy_directory(&kernel.directory.join(&notes), &out.join(notes)).ok()?;
+    }
+    let name = flavour.file_name();
+    let bytes = fs::copy(kernel.directory.join(name), out.join(name)).ok()?;
+    (bytes == binary.bytes).then(|| binary.clone())
 }
 
 fn append(path: &Path, text: &str) -> Result<(), BuildError> {
