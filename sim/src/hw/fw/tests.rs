@@ -1,1 +1,0 @@
-//! The driver played against the firmware.
