@@ -5,6 +5,7 @@
 //! view of the GPU open one themselves and say so.
 
 pub mod measure;
+pub mod sequence;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -123,6 +123,11 @@ impl Device {
         self.lock().sched.messages.clone()
     }
 
+    /// Takes the messages out of the log.
+    pub fn take_messages(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().sched.messages)
+    }
+
     /// Lets job `job` fail: the number counts jobs with a stream, in the order in which the device starts them, from 0.
     pub fn inject(&self, job: u64, mode: Mode) {
         self.lock().sched.plan.inject(job, mode);

@@ -1,0 +1,183 @@
+//! Spoiling a call that was right.
+
+use std::mem::offset_of;
+
+use panthor_uapi::sys::panthor::*;
+
+use super::super::normalise::descriptor_field;
+use super::super::{Arg, Buffer, Call, StepId, Value};
+use super::Generator;
+use super::state::Handle;
+
+/// Addresses that nobody may use: the first page, the middle of nowhere, the kernel's half.
+const BAD: [u64; 4] = [0x10, 0x10_0000_0000_0000, 1 << 63, u64::MAX - 7];
+
+/// Words that are right somewhere else.
+const WORDS: [u32; 20] = [
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    8,
+    16,
+    24,
+    32,
+    64,
+    255,
+    4095,
+    4096,
+    4097,
+    1 << 20,
+    1 << 28,
+    i32::MAX as u32,
+    1 << 31,
+    u32::MAX,
+];
+
+/// Words that stay: with another size the device would run out of memory instead of an argument being checked.
+fn protected(request: u32, which: usize, at: usize) -> bool {
+    match request {
+        DRM_IOCTL_PANTHOR_BO_CREATE => {
+            at & !7 == offset_of!(drm_panthor_bo_create, size) && which == 0
+        }
+        // The upper half: a sparse mapping of terabytes is mostly page tables.
+        DRM_IOCTL_PANTHOR_VM_BIND => {
+            which == 1
+                && at % size_of::<drm_panthor_vm_bind_op>()
+                    == offset_of!(drm_panthor_vm_bind_op, size) + 4
+        }
+        DRM_IOCTL_PANTHOR_TILER_HEAP_CREATE => {
+            at == offset_of!(drm_panthor_tiler_heap_create, max_chunks)
+        }
+        _ => false,
+    }
+}
+
+impl Generator {
+    /// The call, with one thing changed.
+    pub(super) fn spoilt(
+        &mut self,
+        fd: StepId,
+        mut request: u32,
+        mut buffers: Vec<Buffer>,
+    ) -> StepId {
+        let mut arg = Arg::Buffer;
+        match self.rng.below(20) {
+            0 => arg = Arg::Bad(self.rng.pick(&BAD)),
+            1 if descriptor_field(request).is_none() => request = self.resized(request, &mut buffers),
+            2..=3 if buffers.len() > 1 => self.bad_pointer(&mut buffers),
+            4 if buffers.len() > 1 => {
+                // Shorter than what the call says: the rest is a hole.
+                let last = buffers.len() - 1;
+                let keep = buffers[last].bytes.len() / 2 & !7;
+                buffers[last].bytes.truncate(keep);
+                buffers[last].values.retain(|placed| placed.at + placed.width <= keep);
+            }
+            5..=8 => self.other_handle(request, &mut buffers),
+            9..=13 if buffers.len() > 1 => {
+                let which = 1 + self.rng.below(buffers.len() as u64 - 1) as usize;
+                self.other_word(request, which, &mut buffers[which]);
+            }
+            _ => self.other_word(request, 0, &mut buffers[0]),
+        }
+        self.step(Call::Ioctl {
+            fd,
+            request,
+            arg,
+            buffers,
+        })
+    }
+
+    /// Another size in the request's number: shorter or longer by words.
+    fn resized(&mut self, request: u32, buffers: &mut [Buffer]) -> u32 {
+        let size = request >> 16 & 0x3fff;
+        let other = self.rng.pick(&[0, 4, 8, size / 2 & !3, size + 8, size + 16, size + 256]);
+        if let Some(head) = buffers.first_mut() {
+            let room = head.bytes.len().max(other as usize);
+            head.bytes.resize(room, u8::from(self.rng.percent(30)));
+        }
+        request & !(0x3fff << 16) | other << 16
+    }
+
+    fn bad_pointer(&mut self, buffers: &mut [Buffer]) {
+        let mut pointers = Vec::new();
+        for (which, buffer) in buffers.iter().enumerate() {
+            for (at, placed) in buffer.values.iter().enumerate() {
+                if matches!(placed.value, Value::Pointer(_)) {
+                    pointers.push((which, at));
+                }
+            }
+        }
+        if let Some(choice) = self.rng.index(pointers.len()) {
+            let (which, at) = pointers[choice];
+            let bad = if self.rng.percent(30) { 0 } else { self.rng.pick(&BAD) };
+            buffers[which].values[at].value = Value::Number(bad);
+        }
+    }
+
+    /// A handle that is dead, of another kind, of another file, or no handle at all.
+    fn other_handle(&mut self, request: u32, buffers: &mut [Buffer]) {
+        let mut places = Vec::new();
+        for (which, buffer) in buffers.iter().enumerate() {
+            for (at, placed) in buffer.values.iter().enumerate() {
+                if matches!(placed.value, Value::Output { .. }) && placed.width == 4 {
+                    places.push((which, at));
+                }
+            }
+        }
+        let Some(choice) = self.rng.index(places.len()) else {
+            let which = self.rng.below(buffers.len() as u64) as usize;
+            return self.other_word(request, which, &mut buffers[which]);
+        };
+        let (which, at) = places[choice];
+        buffers[which].values[at].value = match self.any_handle() {
+            Some(handle) if self.rng.percent(60) => handle.value(),
+            _ => Value::Number(u64::from(self.rng.pick(&[0, 1, 2, 3, 7, 99, 1 << 16, 0x10001, u32::MAX]))),
+        };
+    }
+
+    fn any_handle(&mut self) -> Option<Handle> {
+        let mut handles = Vec::new();
+        for file in &self.files {
+            handles.extend(&file.dead);
+            handles.extend(file.vms.iter().map(|vm| vm.handle));
+            handles.extend(file.bos.iter().map(|bo| bo.handle));
+            handles.extend(file.groups.iter().map(|group| group.handle));
+            handles.extend(file.syncobjs.iter().map(|syncobj| syncobj.handle));
+            handles.extend(&file.heaps);
+        }
+        self.rng.index(handles.len()).map(|at| handles[at])
+    }
+
+    /// Another word somewhere.
+    fn other_word(&mut self, request: u32, which: usize, buffer: &mut Buffer) {
+        let Some(word) = self.rng.index(buffer.bytes.len() / 4) else {
+            return;
+        };
+        let at = 4 * word;
+        if protected(request, which, at) {
+            return;
+        }
+        let number = match self.rng.below(3) {
+            0 => {
+                // One bit.
+                let field: [u8; 4] = buffer.bytes[at..at + 4].try_into().unwrap_or_default();
+                u32::from_le_bytes(field) ^ 1 << self.rng.below(32)
+            }
+            _ => self.rng.pick(&WORDS),
+        };
+        // Half a pointer would lead anywhere, half a deadline to the end of time.
+        let overlaps = |placed: &super::Placed| placed.at < at + 4 && at < placed.at + placed.width;
+        if buffer
+            .values
+            .iter()
+            .any(|placed| overlaps(placed) && placed.width == 8)
+        {
+            return;
+        }
+        buffer.values.retain(|placed| !overlaps(placed));
+        buffer.bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+    }
+}
