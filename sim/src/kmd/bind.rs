@@ -14,6 +14,9 @@ use super::world::{FileId, World};
 /// Nanoseconds from the moment that an asynchronous bind can run until it has run.
 const BIND_NS: u64 = 20_000;
 
+/// Bytes that one entry of the root page table covers.
+const ROOT_ENTRY: u64 = 1 << 39;
+
 const TYPE_MASK: u32 = 0xf << 28;
 const TYPE_MAP: u32 = 0;
 const TYPE_UNMAP: u32 = 1 << 28;
@@ -138,6 +141,10 @@ impl World {
                     return Err(Errno::INVAL);
                 }
                 bo.pin()?;
+                // No page tables to preallocate is taken for none to be had (`panthor_vm_op_ctx_prealloc_pts`).
+                if op.size == 0 && op.va % ROOT_ENTRY == 0 {
+                    return Err(Errno::NOMEM);
+                }
                 Ok(BindOp::Map {
                     bo,
                     offset: op.bo_offset,

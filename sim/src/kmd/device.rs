@@ -261,6 +261,7 @@ impl Device {
     fn device_ioctl(&self, file: FileId, request: u32, arg: u64) -> Result<(), Errno> {
         let mut call = Call::copy_in(request, arg, self.is_7x)?;
         let result = match call.nr {
+            _ if call.permitted().is_err() => call.permitted(),
             0xc3 | 0xca => self.syncobj_wait(file, &mut call),
             0xcc => self.syncobj_transfer(file, &mut call),
             _ => self.lock().handle(file, &mut call),

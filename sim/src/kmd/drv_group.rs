@@ -26,6 +26,11 @@ const MAX_GROUPS: u32 = 128;
 /// `struct panthor_syncobj_64b`.
 const SYNCOBJ_SIZE: u64 = 16;
 
+/// Bytes in the ring of the smallest profiled job: 15 instructions in whole cache lines (`calc_profiling_ringbuf_num_slots`).
+const PROFILED_JOB_BYTES: u64 = 16 * 8;
+/// `struct panthor_job_profiling_data`.
+const PROFILING_SLOT: u64 = 32;
+
 const STATE_TIMEDOUT: u32 = 1 << 0;
 const STATE_FATAL_FAULT: u32 = 1 << 1;
 const STATE_INNOCENT: u32 = 1 << 2;
@@ -80,11 +85,13 @@ impl World {
         for queue in &queues {
             check_queue(queue)?;
             let size = u64::from(queue.ringbuf_size).next_multiple_of(page);
-            let ringbuf = KernelBo::new(
-                &vm,
-                self.new_bo(size, BO_NO_MMAP, Some(vm.serial))?,
-                kernel_flags,
-            )?;
+            let object = |size: u64| {
+                let bo = self.new_bo(size, BO_NO_MMAP, Some(vm.serial))?;
+                KernelBo::new(&vm, bo, kernel_flags)
+            };
+            let ringbuf = object(size)?;
+            let slots = u64::from(queue.ringbuf_size) / PROFILED_JOB_BYTES;
+            let profiling = object((slots * PROFILING_SLOT).next_multiple_of(page))?;
             let name = if self.options.kernel.is_7x() {
                 format!(
                     "panthor-queue-{file}-{}-{}",
@@ -105,7 +112,7 @@ impl World {
             let per_queue = self.options.kernel.is_7x();
             made.push(Queue::new(
                 name,
-                ringbuf,
+                [ringbuf, profiling],
                 queue.ringbuf_size,
                 engine,
                 per_queue,

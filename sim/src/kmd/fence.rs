@@ -26,10 +26,8 @@ pub struct Fence {
     pub context: u64,
     /// Its place on it.
     pub seqno: u64,
-    /// Name of the driver, as sync files report it.
-    pub driver: &'static str,
-    /// Name of the timeline, as sync files report it.
-    pub timeline: String,
+    driver: &'static str,
+    timeline: String,
     kind: Kind,
     state: Mutex<State>,
 }
@@ -122,6 +120,16 @@ impl Fence {
                 let (driver, timeline) = ("dma_fence_array", "unbound".to_owned());
                 Self::with_kind(new_context(), 1, driver, timeline, Kind::Array(pending))
             }
+        }
+    }
+
+    /// Names of the driver and of the timeline, as sync files report them. `detached`: a fence that has been seen to
+    /// signal has lost them, as in 7.x (`dma_fence_driver_name`, `dma_fence_timeline_name`).
+    pub fn names(&self, detached: bool) -> (&str, &str) {
+        if detached && self.lock().signalled {
+            ("detached-driver", "signaled-timeline")
+        } else {
+            (self.driver, &self.timeline)
         }
     }
 

@@ -116,6 +116,9 @@ impl HeapPool {
 
     /// Destroys a heap.
     pub fn destroy(&mut self, id: u32) -> Result<(), Errno> {
-        self.heaps.remove(&id).map(drop).ok_or(Errno::INVAL)
+        let mut chunks = self.heaps.remove(&id).ok_or(Errno::INVAL)?;
+        // The newest first (`panthor_free_heap_chunks`).
+        while chunks.pop().is_some() {}
+        Ok(())
     }
 }

@@ -14,13 +14,18 @@ use super::world::{FdObject, FileId, World};
 /// First number of a driver's own ioctls (`DRM_COMMAND_BASE`), and the first behind them (`DRM_COMMAND_END`).
 const COMMANDS: std::ops::Range<u32> = 0x40..0xa0;
 
+/// `_IOC_WRITE`: the client's struct is copied in.
+const IN: u32 = 1;
+/// `_IOC_READ`: the struct is copied back.
+const OUT: u32 = 2;
+
 /// Which handler an ioctl number of the core has on a render node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Core {
     /// Allowed; bytes of the kernel's own struct.
     Known(u32),
-    /// Exists, but not for render nodes: EACCES.
-    NotAllowed,
+    /// Exists, but not for render nodes: EACCES. Its directions.
+    NotAllowed(u32),
     /// Does not exist: EINVAL.
     Unknown,
 }
@@ -41,18 +46,26 @@ pub fn core_ioctl(nr: u32, is_7x: bool) -> Core {
         0xcb | 0xcd => Core::Known(24),
         0xcc => Core::Known(40),
         0xcf => Core::Known(24),
-        // Names, magic numbers, masters, vertical blanks, modes.
+        // SET_CLIENT_NAME, and GEM_CHANGE_HANDLE, which is EINVAL whatever it says (`drm_invalid_op`).
+        0xd1 | 0xd2 if is_7x => Core::Known(16),
+        // Names, magic numbers, masters, drawables, vertical blanks, modes.
+        0x02 | 0x06 => Core::NotAllowed(OUT),
+        0x0d | 0x10 | 0x11 | 0x2c | 0x3f => Core::NotAllowed(IN),
+        0x1e | 0x1f => Core::NotAllowed(0),
         0x01
-        | 0x02
-        | 0x05..=0x07
+        | 0x05
+        | 0x07
         | 0x0a
         | 0x0b
-        | 0x0d
-        | 0x10..=0x13
-        | 0x1e
-        | 0x1f
-        | 0x3a..=0x3c => Core::NotAllowed,
-        0xa0..=0xbe | 0xc6..=0xc9 | 0xce | 0xd0 => Core::NotAllowed,
+        | 0x12
+        | 0x13
+        | 0x27
+        | 0x28
+        | 0x3a..=0x3c
+        | 0xa0..=0xbe
+        | 0xc6..=0xc9
+        | 0xce
+        | 0xd0 => Core::NotAllowed(IN | OUT),
         _ => Core::Unknown,
     }
 }
@@ -91,6 +104,8 @@ pub struct Call {
     pub nr: u32,
     /// The struct, padded with zeros to what the kernel expects.
     pub data: Vec<u8>,
+    /// Whether a render node may.
+    allowed: bool,
     /// Bytes to copy back.
     out: usize,
     arg: u64,
@@ -98,7 +113,7 @@ pub struct Call {
 
 impl Call {
     /// `drm_ioctl`, up to the handler: ENOTTY for another group, EINVAL for a number without a handler, EFAULT for a
-    /// bad pointer, EACCES for what render nodes may not do.
+    /// bad pointer.
     pub fn copy_in(request: u32, arg: u64, is_7x: bool) -> Result<Self, Errno> {
         let (nr, group, size, direction) = (
             request & 0xff,
@@ -109,39 +124,38 @@ impl Call {
         if group != u32::from(b'd') {
             return Err(Errno::NOTTY);
         }
-        let (own, allowed) = if COMMANDS.contains(&nr) {
-            (own_size(nr, is_7x).ok_or(Errno::INVAL)?, true)
+        // All are read-write but GEM_CLOSE, which only writes, and some that nobody may call here.
+        let (own, own_direction, allowed) = if COMMANDS.contains(&nr) {
+            (own_size(nr, is_7x).ok_or(Errno::INVAL)?, IN | OUT, true)
         } else {
             match core_ioctl(nr, is_7x) {
-                Core::Known(size) => (size, true),
-                Core::NotAllowed => (0, false),
+                Core::Known(size) => (size, if nr == 0x09 { IN } else { IN | OUT }, true),
+                Core::NotAllowed(direction) => (0, direction, false),
                 Core::Unknown => return Err(Errno::INVAL),
             }
         };
-        // The kernel copies only in the directions that both numbers have: all are read-write but GEM_CLOSE, which
-        // only writes.
-        let own_direction = if nr == 0x09 { 1 } else { 3 };
-        let copy_in = if direction & own_direction & 1 != 0 {
-            size
-        } else {
-            0
-        };
-        let out = if direction & own_direction & 2 != 0 {
-            size
-        } else {
-            0
-        };
+        // The kernel copies only in the directions that both numbers have.
+        let both = direction & own_direction;
+        let copy_in = if both & IN != 0 { size } else { 0 };
+        let out = if both & OUT != 0 { size } else { 0 };
         let mut data = vec![0; own.max(copy_in).max(out) as usize];
         user::read(arg, &mut data[..copy_in as usize])?;
-        if !allowed {
-            return Err(Errno::ACCESS);
-        }
         Ok(Self {
             nr,
             data,
+            allowed,
             out: out as usize,
             arg,
         })
+    }
+
+    /// EACCES for what render nodes may not do (`drm_ioctl_permit`); the struct is copied back nevertheless.
+    pub fn permitted(&self) -> Result<(), Errno> {
+        if self.allowed {
+            Ok(())
+        } else {
+            Err(Errno::ACCESS)
+        }
     }
 
     /// Copies the struct back, whatever the handler said.
@@ -207,6 +221,7 @@ impl World {
             0xcc => call.with(|args| self.syncobj_transfer(file, args)),
             0xcd => call.with(|args| self.syncobj_timeline_signal(file, args)),
             0xcf => call.with(|args| self.syncobj_eventfd(file, args)),
+            0xd1 => call.with(|args| set_client_name(args)),
             0x40 => call.with(|args| self.dev_query(args)),
             0x41 => call.with(|args| self.vm_create(file, args)),
             0x42 => call.with(|args| self.vm_destroy(file, args)),
@@ -305,6 +320,23 @@ impl World {
             None => bos.insert(bo, i32::MAX as u32)?,
         };
         Ok(())
+    }
+}
+
+/// `drm_set_client_name`: nothing here shows the name, but what is none is refused.
+fn set_client_name(args: &mut [u64; 2]) -> Result<(), Errno> {
+    /// `DRM_CLIENT_NAME_MAX_LEN`.
+    const MAX_LEN: u64 = 64;
+    let [len, address] = *args;
+    if len > MAX_LEN {
+        return Err(Errno::INVAL);
+    }
+    let mut name = vec![0; len as usize];
+    user::read(address, &mut name)?;
+    if name.iter().all(u8::is_ascii_graphic) {
+        Ok(())
+    } else {
+        Err(Errno::INVAL)
     }
 }
 

@@ -18,7 +18,6 @@
 //! - `DMA_BUF_IOCTL_SYNC` and buffers of other drivers do not exist.
 //! - The device is never reset and never suspended: CS_UNRECOVERABLE kills its group like every CS_FATAL, no group
 //!   becomes innocent, and caches are not written back by idling. Acknowledgements of the firmware take no time.
-//! - SET_CLIENT_NAME and GEM_CHANGE_HANDLE of newer DRM cores are EINVAL.
 //! - Profiling instructions (`profiling` of sysfs) are never in the ring.
 //!
 //! # Glossary
@@ -37,6 +36,7 @@ mod gpu;
 mod group;
 mod heap;
 mod ioctl;
+mod kernel_va;
 pub(crate) mod options;
 mod query;
 mod queue;

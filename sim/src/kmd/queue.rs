@@ -85,6 +85,9 @@ pub struct Queue {
     /// The ring buffer, as an object in the VM.
     #[expect(dead_code, reason = "held for its lifetime")]
     pub ringbuf: KernelBo,
+    /// Room for what profiled jobs measure, as an object in the VM.
+    #[expect(dead_code, reason = "held for its lifetime")]
+    pub profiling: KernelBo,
     /// Name of its timeline.
     name: String,
     finished_context: u64,
@@ -109,7 +112,7 @@ impl Queue {
     /// An empty queue.
     pub fn new(
         name: String,
-        ringbuf: KernelBo,
+        [ringbuf, profiling]: [KernelBo; 2],
         ringbuf_size: u32,
         engine: Box<dyn QueueEngine>,
         per_queue_timer: bool,
@@ -129,6 +132,7 @@ impl Queue {
         };
         Self {
             ringbuf,
+            profiling,
             name,
             finished_context: new_context(),
             finished_seqno: 0,

@@ -457,6 +457,7 @@ impl World {
         if info.flags != 0 || info.pad != 0 {
             return Err(Errno::INVAL);
         }
+        let detached = self.options.kernel.is_7x();
         let fences = fence.unwrap(now);
         if info.num_fences == 0 {
             info.status = fence.status(now);
@@ -467,13 +468,14 @@ impl World {
             info.status = 1;
             let mut array = Vec::with_capacity(fences.len() * size_of::<sync_fence_info>());
             for fence in &fences {
+                let (driver, timeline) = fence.names(detached);
                 let status = fence.status(now);
                 if info.status > 0 {
                     info.status = status;
                 }
                 let entry = sync_fence_info {
-                    obj_name: fixed(&fence.timeline),
-                    driver_name: fixed(fence.driver),
+                    obj_name: fixed(timeline),
+                    driver_name: fixed(driver),
                     status,
                     flags: 0,
                     timestamp_ns: if status != 0 { fence.timestamp() } else { 0 },
@@ -483,9 +485,10 @@ impl World {
             user::write(info.sync_fence_info, &array)?;
         }
         info.name = name.unwrap_or_else(|| {
+            let (driver, timeline) = fence.names(detached);
             fixed(&format!(
-                "{}-{}{}-{}",
-                fence.driver, fence.timeline, fence.context, fence.seqno
+                "{driver}-{timeline}{}-{}",
+                fence.context, fence.seqno
             ))
         });
         info.num_fences = fences.len() as u32;

@@ -123,8 +123,10 @@ fn chunks(
 ) -> Result<(), Errno> {
     let mut done = 0;
     while done < len {
-        let n = (len - done).min(4096);
-        each(start.checked_add(done).ok_or(Errno::FAULT)?, n as usize)?;
+        let at = start.checked_add(done).ok_or(Errno::FAULT)?;
+        // To the end of the (smallest) page: what lies before a hole counts before the hole does.
+        let n = (len - done).min(4096 - at % 4096);
+        each(at, n as usize)?;
         done += n;
     }
     Ok(())

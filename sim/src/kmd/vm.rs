@@ -10,6 +10,7 @@ use panthor_uapi::Errno;
 
 use super::gem::Bo;
 use super::heap::HeapPool;
+use super::kernel_va::KernelSpace;
 use crate::mmu::{Access, AddressSpace, MmuFault, MmuFaultKind, Page};
 
 /// Bytes in a GPU page (`panthor_vm_page_size`: the smallest of 4 KiB and 2 MiB).
@@ -49,7 +50,7 @@ pub struct Vm {
     pub kernel_va: u64,
     end: u64,
     maps: RwLock<BTreeMap<u64, Vma>>,
-    kernel_ranges: Mutex<KernelRanges>,
+    kernel_space: Mutex<KernelSpace>,
     generation: AtomicU64,
     unusable: AtomicBool,
     destroyed: AtomicBool,
@@ -59,13 +60,6 @@ pub struct Vm {
     strict: bool,
     /// The tiler heaps.
     pub heaps: Mutex<Option<HeapPool>>,
-}
-
-/// The driver's own ranges: size by start, and an address below which there is no room.
-#[derive(Debug, Default)]
-struct KernelRanges {
-    ranges: BTreeMap<u64, u64>,
-    full_below: u64,
 }
 
 static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
@@ -98,7 +92,7 @@ impl Vm {
             kernel_va: full - kernel_size,
             end: full,
             maps: RwLock::default(),
-            kernel_ranges: Mutex::default(),
+            kernel_space: Mutex::new(KernelSpace::new(full - kernel_size, kernel_size)),
             generation: AtomicU64::new(0),
             unusable: AtomicBool::new(false),
             destroyed: AtomicBool::new(false),
@@ -207,11 +201,10 @@ impl Vm {
         self.destroyed.store(true, Ordering::Release);
         *self.heaps.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.write().clear();
-        *self.kernel_ranges() = KernelRanges::default();
     }
 
-    fn kernel_ranges(&self) -> MutexGuard<'_, KernelRanges> {
-        self.kernel_ranges
+    fn kernel_space(&self) -> MutexGuard<'_, KernelSpace> {
+        self.kernel_space
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -226,26 +219,8 @@ impl Vm {
         } else {
             VM_PAGE
         };
-        let mut ranges = self.kernel_ranges();
-        let mut va = self
-            .kernel_va
-            .max(ranges.full_below)
-            .next_multiple_of(align);
-        for (&start, &size) in ranges.ranges.range(va..) {
-            if va + bo.size <= start {
-                break;
-            }
-            va = va.max((start + size).next_multiple_of(align));
-        }
-        if va.checked_add(bo.size).is_none_or(|end| end > self.end) {
-            return Err(Errno::NOSPC);
-        }
         bo.pin()?;
-        ranges.ranges.insert(va, bo.size);
-        if va == ranges.full_below.max(self.kernel_va) {
-            ranges.full_below = va + bo.size;
-        }
-        drop(ranges);
+        let va = self.kernel_space().take(bo.size, align)?;
         self.map(va, bo.size, bo, 0, flags)?;
         Ok(va)
     }
@@ -253,9 +228,7 @@ impl Vm {
     /// Undoes [`Vm::map_kernel`].
     pub fn unmap_kernel(&self, va: u64, size: u64) {
         let _ = self.unmap(va, size);
-        let mut ranges = self.kernel_ranges();
-        ranges.ranges.remove(&va);
-        ranges.full_below = ranges.full_below.min(va);
+        self.kernel_space().give_back(va);
     }
 
     /// Number of mappings.

@@ -17,11 +17,11 @@ use std::sync::Arc;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use panthor_sim::{Kernel, Sim};
+use panthor_tests::sequence::Sequence;
 use panthor_tests::sequence::compare::{Difference, difference, minimise};
 use panthor_tests::sequence::coverage::Coverage;
 use panthor_tests::sequence::generate::{Mode, Options, generate};
 use panthor_tests::sequence::run::{KernelLog, Log, Record, Runner, Silent};
-use panthor_tests::sequence::Sequence;
 use panthor_uapi::{KernelTransport, Transport};
 
 /// Random sequences of ioctls on the panthor driver.
@@ -82,6 +82,9 @@ struct Shape {
     /// Whether results may depend on when jobs end.
     #[arg(long, value_enum, default_value = "decided")]
     mode: ModeArgument,
+    /// Jobs are mere synchronisation points: nothing for the GPU.
+    #[arg(long)]
+    without_streams: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -129,6 +132,7 @@ impl Shape {
                 ModeArgument::Decided => Mode::Decided,
                 ModeArgument::Racy => Mode::Racy,
             },
+            streams: !self.without_streams,
         }
     }
 }
@@ -169,7 +173,11 @@ fn run(arguments: &Run) -> Result<ExitCode, Box<dyn Error>> {
     let mut runner = Runner::new(&*transport, &path)?;
     let mut out = BufWriter::new(File::create(&arguments.out)?);
     let mut coverage = Coverage::default();
-    let given = arguments.sequence.as_deref().map(read_sequence).transpose()?;
+    let given = arguments
+        .sequence
+        .as_deref()
+        .map(read_sequence)
+        .transpose()?;
     let count = if given.is_some() { 1 } else { arguments.count };
     let started = std::time::Instant::now();
     let mut alarms = 0;
@@ -198,7 +206,9 @@ fn run(arguments: &Run) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn records(path: &Path) -> Result<impl Iterator<Item = Result<Record, Box<dyn Error>>>, Box<dyn Error>> {
+fn records(
+    path: &Path,
+) -> Result<impl Iterator<Item = Result<Record, Box<dyn Error>>>, Box<dyn Error>> {
     let lines = BufReader::new(File::open(path)?).lines();
     Ok(lines.map(|line| Ok(serde_json::from_str(&line?)?)))
 }
@@ -233,7 +243,11 @@ fn compare(left: &Path, right: &Path, most: usize) -> Result<ExitCode, Box<dyn E
 }
 
 /// What the two devices make of a sequence.
-fn judged(sequence: &Sequence, right: &str, kernel: Kernel) -> Result<Option<Difference>, Box<dyn Error>> {
+fn judged(
+    sequence: &Sequence,
+    right: &str,
+    kernel: Kernel,
+) -> Result<Option<Difference>, Box<dyn Error>> {
     let mut found = Vec::new();
     for device in [format!("sim:kernel={kernel}"), right.to_owned()] {
         let (transport, path, mut log) = open(&device)?;
@@ -262,7 +276,10 @@ fn shrink(seed: u64, shape: &Shape, device: &str, out: &Path) -> Result<ExitCode
         return Err(error);
     }
     serde_json::to_writer_pretty(File::create(out)?, &smallest)?;
-    println!("seed {seed}: {wanted}; {} calls are left", smallest.steps.len());
+    println!(
+        "seed {seed}: {wanted}; {} calls are left",
+        smallest.steps.len()
+    );
     Ok(ExitCode::from(1))
 }
 

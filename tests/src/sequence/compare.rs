@@ -37,7 +37,9 @@ impl Difference {
     pub fn same_kind(&self, other: &Self) -> bool {
         match (self, other) {
             (
-                Difference::Step { name, left, right, .. },
+                Difference::Step {
+                    name, left, right, ..
+                },
                 Difference::Step {
                     name: other_name,
                     left: other_left,
@@ -74,7 +76,12 @@ impl fmt::Display for Difference {
 fn text(step: &StepRecord) -> String {
     let mut text = step.result.clone();
     for change in &step.out {
-        text += &format!(" {}+{}:{}", change.buffer, change.at, hex::text(&change.bytes));
+        text += &format!(
+            " {}+{}:{}",
+            change.buffer,
+            change.at,
+            hex::text(&change.bytes)
+        );
     }
     text
 }

@@ -35,6 +35,8 @@ pub struct Options {
     pub kernel: Kernel,
     /// Whether results may depend on when jobs end.
     pub mode: Mode,
+    /// Whether jobs have command streams. Without them jobs are mere synchronisation points, and the GPU has nothing to do.
+    pub streams: bool,
 }
 
 /// A pause after which everything that can end has ended.
@@ -51,6 +53,7 @@ struct Generator {
     rng: Rng,
     kernel: Kernel,
     mode: Mode,
+    streams: bool,
     steps: Vec<Step>,
     files: Vec<File>,
     sync_files: Vec<SyncFd>,
@@ -76,6 +79,7 @@ pub fn generate(seed: u64, options: Options) -> Sequence {
         rng: Rng::new(seed),
         kernel: options.kernel,
         mode: options.mode,
+        streams: options.streams,
         steps: Vec::new(),
         files: Vec::new(),
         sync_files: Vec::new(),

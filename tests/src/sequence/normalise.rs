@@ -43,7 +43,9 @@ pub fn descriptor_field(request: u32) -> Option<usize> {
         ),
         (SYNC_IOC_MERGE, offset_of!(sync_merge_data, fence)),
     ];
-    let found = known.iter().find(|(giver, _)| number(*giver) == number(request));
+    let found = known
+        .iter()
+        .find(|(giver, _)| number(*giver) == number(request));
     found.map(|(_, at)| *at)
 }
 
@@ -76,7 +78,9 @@ pub fn normalise(request: u32, buffers: &mut [Vec<u8>]) {
             client(&mut fence[..32]);
         }
     } else if is(DRM_IOCTL_PANTHOR_DEV_QUERY) {
-        let kind = head.get(..4).map(|kind| kind == DRM_PANTHOR_DEV_QUERY_TIMESTAMP_INFO.to_le_bytes());
+        let kind = head
+            .get(..4)
+            .map(|kind| kind == DRM_PANTHOR_DEV_QUERY_TIMESTAMP_INFO.to_le_bytes());
         if kind == Some(true) {
             rest.iter_mut().for_each(|info| timestamps(info));
         }

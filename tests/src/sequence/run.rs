@@ -175,10 +175,7 @@ type Outcome = (std::borrow::Cow<'static, str>, Vec<Change>);
 fn outcome<T>(result: Result<T, Errno>) -> Outcome {
     match result {
         Ok(_) => ("ok".into(), Vec::new()),
-        Err(errno) => (
-            errno_name(errno).into(),
-            Vec::new(),
-        ),
+        Err(errno) => (errno_name(errno).into(), Vec::new()),
     }
 }
 
@@ -283,7 +280,10 @@ impl Run<'_, '_> {
                 )
             }
             Call::ReadEventfd { fd } => match transport.read_eventfd(self.fd(*fd)) {
-                Ok(count) => ("ok".into(), vec![changed(0, 0, count.to_le_bytes().to_vec())]),
+                Ok(count) => (
+                    "ok".into(),
+                    vec![changed(0, 0, count.to_le_bytes().to_vec())],
+                ),
                 Err(errno) => outcome::<()>(Err(errno)),
             },
             Call::Poll {
@@ -291,14 +291,20 @@ impl Run<'_, '_> {
                 events,
                 timeout_ns,
             } => {
-                let mut entry = [PollFd::new(self.fd(*fd), PollEvents::from_bits_retain(*events))];
+                let mut entry = [PollFd::new(
+                    self.fd(*fd),
+                    PollEvents::from_bits_retain(*events),
+                )];
                 let deadline = transport.now().saturating_add(*timeout_ns);
                 let (result, _) = outcome(transport.poll(&mut entry, Some(deadline)));
                 let found = entry[0].revents.bits().to_le_bytes();
                 (result, vec![changed(0, 0, found.to_vec())])
             }
             Call::SeekEnd { fd } => match transport.seek_end(self.fd(*fd)) {
-                Ok(size) => ("ok".into(), vec![changed(0, 0, size.to_le_bytes().to_vec())]),
+                Ok(size) => (
+                    "ok".into(),
+                    vec![changed(0, 0, size.to_le_bytes().to_vec())],
+                ),
                 Err(errno) => outcome::<()>(Err(errno)),
             },
             Call::Sleep { ns } => {
@@ -378,7 +384,8 @@ impl Run<'_, '_> {
         };
         let end = usize::try_from(at).ok()?.checked_add(len)?;
         // SAFETY: the offset lies in the mapping.
-        (end <= *mapped && prot & needs == needs).then(|| unsafe { address.as_ptr().add(at as usize) })
+        (end <= *mapped && prot & needs == needs)
+            .then(|| unsafe { address.as_ptr().add(at as usize) })
     }
 
     fn read(&self, map: StepId, at: u64, len: usize) -> Option<Vec<u8>> {

@@ -36,6 +36,29 @@ const WORDS: [u32; 20] = [
     u32::MAX,
 ];
 
+/// Bytes of a sync operation, and the byte in it with the bit SIGNAL.
+const SYNC_OP: usize = size_of::<drm_panthor_sync_op>();
+
+/// Whether `at` of a buffer of sync operations lies in a signal operation's handle or in a byte that could make a wait one.
+/// A signal operation with a handle that is none makes the kernel dereference NULL
+/// (`panthor_submit_ctx_add_sync_signal`).
+fn signals(request: u32, which: usize, at: usize, buffer: &Buffer) -> bool {
+    let jobs = [DRM_IOCTL_PANTHOR_GROUP_SUBMIT, DRM_IOCTL_PANTHOR_VM_BIND];
+    if which < 2 || !jobs.contains(&request) {
+        return false;
+    }
+    let op = at / SYNC_OP * SYNC_OP;
+    let signal = buffer
+        .bytes
+        .get(op + 3)
+        .is_some_and(|byte| byte & 0x80 != 0);
+    match at - op {
+        0..4 => !signal,
+        4..8 => signal,
+        _ => false,
+    }
+}
+
 /// Words that stay: with another size the device would run out of memory instead of an argument being checked.
 fn protected(request: u32, which: usize, at: usize) -> bool {
     match request {
@@ -66,14 +89,18 @@ impl Generator {
         let mut arg = Arg::Buffer;
         match self.rng.below(20) {
             0 => arg = Arg::Bad(self.rng.pick(&BAD)),
-            1 if descriptor_field(request).is_none() => request = self.resized(request, &mut buffers),
+            1 if descriptor_field(request).is_none() => {
+                request = self.resized(request, &mut buffers)
+            }
             2..=3 if buffers.len() > 1 => self.bad_pointer(&mut buffers),
             4 if buffers.len() > 1 => {
                 // Shorter than what the call says: the rest is a hole.
                 let last = buffers.len() - 1;
                 let keep = buffers[last].bytes.len() / 2 & !7;
                 buffers[last].bytes.truncate(keep);
-                buffers[last].values.retain(|placed| placed.at + placed.width <= keep);
+                buffers[last]
+                    .values
+                    .retain(|placed| placed.at + placed.width <= keep);
             }
             5..=8 => self.other_handle(request, &mut buffers),
             9..=13 if buffers.len() > 1 => {
@@ -93,7 +120,9 @@ impl Generator {
     /// Another size in the request's number: shorter or longer by words.
     fn resized(&mut self, request: u32, buffers: &mut [Buffer]) -> u32 {
         let size = request >> 16 & 0x3fff;
-        let other = self.rng.pick(&[0, 4, 8, size / 2 & !3, size + 8, size + 16, size + 256]);
+        let other = self
+            .rng
+            .pick(&[0, 4, 8, size / 2 & !3, size + 8, size + 16, size + 256]);
         if let Some(head) = buffers.first_mut() {
             let room = head.bytes.len().max(other as usize);
             head.bytes.resize(room, u8::from(self.rng.percent(30)));
@@ -112,7 +141,11 @@ impl Generator {
         }
         if let Some(choice) = self.rng.index(pointers.len()) {
             let (which, at) = pointers[choice];
-            let bad = if self.rng.percent(30) { 0 } else { self.rng.pick(&BAD) };
+            let bad = if self.rng.percent(30) {
+                0
+            } else {
+                self.rng.pick(&BAD)
+            };
             buffers[which].values[at].value = Value::Number(bad);
         }
     }
@@ -122,7 +155,10 @@ impl Generator {
         let mut places = Vec::new();
         for (which, buffer) in buffers.iter().enumerate() {
             for (at, placed) in buffer.values.iter().enumerate() {
-                if matches!(placed.value, Value::Output { .. }) && placed.width == 4 {
+                if matches!(placed.value, Value::Output { .. })
+                    && placed.width == 4
+                    && !signals(request, which, placed.at, buffer)
+                {
                     places.push((which, at));
                 }
             }
@@ -134,7 +170,17 @@ impl Generator {
         let (which, at) = places[choice];
         buffers[which].values[at].value = match self.any_handle() {
             Some(handle) if self.rng.percent(60) => handle.value(),
-            _ => Value::Number(u64::from(self.rng.pick(&[0, 1, 2, 3, 7, 99, 1 << 16, 0x10001, u32::MAX]))),
+            _ => Value::Number(u64::from(self.rng.pick(&[
+                0,
+                1,
+                2,
+                3,
+                7,
+                99,
+                1 << 16,
+                0x10001,
+                u32::MAX,
+            ]))),
         };
     }
 
@@ -157,7 +203,7 @@ impl Generator {
             return;
         };
         let at = 4 * word;
-        if protected(request, which, at) {
+        if protected(request, which, at) || signals(request, which, at, buffer) {
             return;
         }
         let number = match self.rng.below(3) {

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use mali_isa::csf::assemble_program;
-use panthor_sim::kmd::shader_present;
+use panthor_sim::model::shader_present;
 use panthor_uapi::sys::panthor::*;
 
 use super::super::{Buffer, Call};
@@ -93,9 +93,17 @@ impl Generator {
         let most = mask.count_ones() as u8;
         let args = drm_panthor_group_create {
             queues: elements::<drm_panthor_queue_create>(count as usize),
-            max_compute_cores: if odd { self.rng.pick(&[0, 4, 5, 255]) } else { most },
+            max_compute_cores: if odd {
+                self.rng.pick(&[0, 4, 5, 255])
+            } else {
+                most
+            },
             max_fragment_cores: if spoil { self.rng.pick(&[0, 1, 4]) } else { 4 },
-            max_tiler_cores: if spoil { self.rng.pick(&[0, 1, 1, 1, 2]) } else { 1 },
+            max_tiler_cores: if spoil {
+                self.rng.pick(&[0, 1, 1, 1, 2])
+            } else {
+                1
+            },
             priority: if spoil {
                 self.rng.pick(&[0, 1, 1, 1, 1, 2, 3, 4])
             } else {
@@ -173,7 +181,10 @@ impl Generator {
         };
         self.settle();
         let mut args = buffer(&drm_panthor_group_get_state::default());
-        args.handle(offset_of!(drm_panthor_group_get_state, group_handle), group.handle);
+        args.handle(
+            offset_of!(drm_panthor_group_get_state, group_handle),
+            group.handle,
+        );
         let fd = self.files[file].step;
         self.maybe(fd, DRM_IOCTL_PANTHOR_GROUP_GET_STATE, vec![args], 25);
     }
@@ -219,7 +230,8 @@ impl Generator {
             // Assembled below.
             Stream::Invalid => ("NOP\n".into(), false, true),
             Stream::Unmapped => {
-                let text = format!("{head}MOVE48 d0, #0x7000000000\nLOAD_MULTIPLE r4, [d0]\nWAIT #1\n");
+                let text =
+                    format!("{head}MOVE48 d0, #0x7000000000\nLOAD_MULTIPLE r4, [d0]\nWAIT #1\n");
                 (text, false, true)
             }
             Stream::ReadOnly => {
@@ -277,16 +289,17 @@ impl Generator {
         let (mut hangs, mut dooms) = (false, false);
         for _ in 0..count {
             let stream = match self.rng.below(100) {
+                _ if !self.streams => None,
                 0..=14 => None,
                 15..=24 => Some(Stream::Nop),
-                25..=49 => Some(Stream::Store),
-                50..=59 => Some(Stream::Copy),
-                60..=71 => Some(Stream::SyncAdd),
-                72..=79 => Some(Stream::SyncWait),
-                80..=85 => Some(Stream::Loop),
-                86..=89 => Some(Stream::Invalid),
-                90..=92 => Some(Stream::Unmapped),
-                93..=94 => Some(Stream::ReadOnly),
+                25..=54 => Some(Stream::Store),
+                55..=69 => Some(Stream::Copy),
+                70..=83 => Some(Stream::SyncAdd),
+                84..=88 => Some(Stream::SyncWait),
+                89..=91 => Some(Stream::Loop),
+                92..=93 => Some(Stream::Invalid),
+                94 => Some(Stream::Unmapped),
+                95 => Some(Stream::ReadOnly),
                 _ => Some(Stream::Field),
             };
             let mut submit = drm_panthor_queue_submit {
@@ -338,8 +351,14 @@ impl Generator {
             ..Default::default()
         };
         let mut args = buffer(&args);
-        args.handle(offset_of!(drm_panthor_group_submit, group_handle), group.handle);
-        args.pointer(offset_of!(drm_panthor_group_submit, queue_submits) + ARRAY, 1);
+        args.handle(
+            offset_of!(drm_panthor_group_submit, group_handle),
+            group.handle,
+        );
+        args.pointer(
+            offset_of!(drm_panthor_group_submit, queue_submits) + ARRAY,
+            1,
+        );
         let mut list = array(&submits);
         for (index, which) in which.iter().enumerate() {
             if let Some(which) = which {
@@ -359,8 +378,15 @@ impl Generator {
         }
         if dooms {
             let groups = &mut self.files[file].groups;
-            for other in groups.iter_mut().filter(|other| other.handle == group.handle) {
+            for other in groups
+                .iter_mut()
+                .filter(|other| other.handle == group.handle)
+            {
                 other.dead = true;
+            }
+            // Few calls make sense without a group that lives.
+            if self.rng.percent(80) {
+                self.group_destroy(file);
             }
         }
     }

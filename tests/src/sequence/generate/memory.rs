@@ -127,7 +127,14 @@ impl Generator {
 
     // ---- buffer objects
 
-    fn new_bo(&mut self, file: usize, size: u64, flags: u32, vm: Option<Handle>, percent: u64) -> Bo {
+    fn new_bo(
+        &mut self,
+        file: usize,
+        size: u64,
+        flags: u32,
+        vm: Option<Handle>,
+        percent: u64,
+    ) -> Bo {
         let args = drm_panthor_bo_create {
             size,
             flags,
@@ -173,7 +180,11 @@ impl Generator {
         } else {
             0
         };
-        let flags = if self.rng.percent(10) { NO_MMAP } else { cached };
+        let flags = if self.rng.percent(10) {
+            NO_MMAP
+        } else {
+            cached
+        };
         self.new_bo(file, size, flags, vm, 15);
     }
 
@@ -250,10 +261,7 @@ impl Generator {
             };
             (op, bo.handle)
         };
-        let ops = [
-            op(code, CODE, READONLY),
-            op(data, DATA, NOEXEC | UNCACHED),
-        ];
+        let ops = [op(code, CODE, READONLY), op(data, DATA, NOEXEC | UNCACHED)];
         let values: Vec<_> = ops.iter().map(|(op, _)| *op).collect();
         let mut list = array(&values);
         for (index, (_, handle)) in ops.iter().enumerate() {
@@ -393,7 +401,10 @@ impl Generator {
                 list.handle(at + offset_of!(drm_panthor_vm_bind_op, bo_handle), *handle);
             }
             if let Some(which) = filled[index] {
-                list.pointer(at + offset_of!(drm_panthor_vm_bind_op, syncs) + ARRAY, which);
+                list.pointer(
+                    at + offset_of!(drm_panthor_vm_bind_op, syncs) + ARRAY,
+                    which,
+                );
             }
         }
         let flags = if asynchronous { ASYNC } else { 0 };
@@ -495,14 +506,21 @@ impl Generator {
     /// Exports an object, or imports it into this or another file.
     pub(super) fn prime(&mut self, file: usize) {
         let fd = self.files[file].step;
-        let import = self.rng.index(self.dma_bufs.len()).filter(|_| self.rng.percent(60));
+        let import = self
+            .rng
+            .index(self.dma_bufs.len())
+            .filter(|_| self.rng.percent(60));
         if let Some(at) = import {
             let buf = self.dma_bufs[at];
             if self.rng.percent(30) {
                 self.step(Call::SeekEnd { fd: buf.step });
             }
             let mut args = buffer(&drm::drm_prime_handle::default());
-            args.put(offset_of!(drm::drm_prime_handle, fd), 4, Value::Fd(buf.step));
+            args.put(
+                offset_of!(drm::drm_prime_handle, fd),
+                4,
+                Value::Fd(buf.step),
+            );
             let (step, _) = self.maybe(fd, drm::DRM_IOCTL_PRIME_FD_TO_HANDLE, vec![args], 20);
             let handle = Handle {
                 step,
@@ -594,7 +612,9 @@ impl Generator {
             self.maybe(fd, request, vec![buffer(&args)], 10);
             return;
         }
-        let offset = self.rng.pick(&[places[0], places[0], places[0], places[1], places[0] + PAGE]);
+        let offset = self
+            .rng
+            .pick(&[places[0], places[0], places[0], places[1], places[0] + PAGE]);
         let len = self.rng.pick(&[PAGE, PAGE, PAGE, 2 * PAGE, 100]);
         let prot = self.rng.pick(&[1, 1, 1, 3]);
         let map = self.step(Call::Mmap {
@@ -612,7 +632,9 @@ impl Generator {
     pub(super) fn heap_create(&mut self, file: usize) {
         let Some(vm) = self.some_vm(file) else { return };
         let max_chunks = self.rng.pick(&[1, 2, 4, 6]);
-        let chunk = self.rng.pick(&[128 << 10, 128 << 10, 256 << 10, 2 << 20, (128 << 10) + 4096]);
+        let chunk = self
+            .rng
+            .pick(&[128 << 10, 128 << 10, 256 << 10, 2 << 20, (128 << 10) + 4096]);
         let args = drm_panthor_tiler_heap_create {
             initial_chunk_count: 1 + self.rng.below(u64::from(max_chunks)) as u32,
             chunk_size: match self.rng.below(12) {
@@ -684,7 +706,9 @@ impl Generator {
         let mut bytes = vec![0; size.max(8)];
         if kind == DRM_PANTHOR_DEV_QUERY_TIMESTAMP_INFO && self.rng.percent(70) {
             let at = offset_of!(drm_panthor_timestamp_info, flags);
-            let flags = self.rng.pick(&[0x41_u32, 0xff, 0x11, 0x20, 0x03, 0x05, 0x07, 0x100, 0x80, 0x40]);
+            let flags = self.rng.pick(&[
+                0x41_u32, 0xff, 0x11, 0x20, 0x03, 0x05, 0x07, 0x100, 0x80, 0x40,
+            ]);
             if let Some(field) = bytes.get_mut(at..at + 4) {
                 field.copy_from_slice(&flags.to_le_bytes());
             }

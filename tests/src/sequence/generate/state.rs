@@ -119,6 +119,8 @@ pub struct Syncobj {
     pub filled: bool,
     /// The last point that was added.
     pub point: u64,
+    /// That it exists is beyond doubt.
+    pub certain: bool,
 }
 
 /// A sync file, or a syncobj as a file.

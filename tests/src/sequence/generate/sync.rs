@@ -32,7 +32,7 @@ impl Generator {
         };
         let fd = self.files[file].step;
         let percent = if spoil { 10 } else { 0 };
-        let (step, _) = self.maybe(fd, DRM_IOCTL_SYNCOBJ_CREATE, vec![buffer(&args)], percent);
+        let (step, spoilt) = self.maybe(fd, DRM_IOCTL_SYNCOBJ_CREATE, vec![buffer(&args)], percent);
         let handle = Handle {
             step,
             at: offset_of!(drm_syncobj_create, handle),
@@ -41,6 +41,7 @@ impl Generator {
             handle,
             filled: flags & 1 != 0,
             point: 0,
+            certain: !spoilt && flags < 2,
         });
     }
 
@@ -55,7 +56,11 @@ impl Generator {
         let syncobjs = &mut self.files[file].syncobjs;
         for syncobj in syncobjs.iter_mut().filter(|other| other.handle == handle) {
             syncobj.filled = true;
-            syncobj.point = if point == 0 { 0 } else { syncobj.point.max(point) };
+            syncobj.point = if point == 0 {
+                0
+            } else {
+                syncobj.point.max(point)
+            };
         }
     }
 
@@ -64,13 +69,31 @@ impl Generator {
             return;
         };
         let handle = self.files[file].syncobjs[at].handle;
-        let mut args = buffer(&drm_syncobj_destroy::default());
-        args.handle(offset_of!(drm_syncobj_destroy, handle), handle);
         let fd = self.files[file].step;
-        let (_, spoilt) = self.maybe(fd, DRM_IOCTL_SYNCOBJ_DESTROY, vec![args], 25);
-        if !spoilt {
-            self.files[file].syncobjs.swap_remove(at);
-            self.files[file].dead.push(handle);
+        let destroy = |generator: &mut Self, pad: u32, value: Value| {
+            let mut args = buffer(&drm_syncobj_destroy {
+                pad,
+                ..Default::default()
+            });
+            args.put(offset_of!(drm_syncobj_destroy, handle), 4, value);
+            generator.clean(fd, DRM_IOCTL_SYNCOBJ_DESTROY, vec![args]);
+        };
+        // Nothing is destroyed by accident: a signal operation with a dead handle is left to a sequence of its own.
+        match self.rng.below(8) {
+            0 => destroy(self, 1, handle.value()),
+            1 => {
+                let wrong = self.rng.pick(&[0, 1 << 20, u64::from(u32::MAX)]);
+                destroy(self, 0, Value::Number(wrong));
+            }
+            _ => {
+                destroy(self, 0, handle.value());
+                self.files[file].syncobjs.swap_remove(at);
+                self.files[file].dead.push(handle);
+                if self.rng.percent(30) {
+                    // Twice; the number may be another's by now only if one was made in between.
+                    destroy(self, 0, handle.value());
+                }
+            }
         }
     }
 
@@ -91,7 +114,14 @@ impl Generator {
             let Some(syncobj) = self.some_syncobj(file) else {
                 break;
             };
-            let wait = waits && self.rng.percent(40) && (syncobj.filled || self.rng.percent(8));
+            // Linux up to 7.3 dereferences NULL where the handle of a signal operation is none
+            // (`panthor_submit_ctx_add_sync_signal`): the driver under test would be gone.
+            if !syncobj.certain && !(waits && syncobj.filled) {
+                continue;
+            }
+            let only_wait = !syncobj.certain;
+            let wait = only_wait
+                || waits && self.rng.percent(40) && (syncobj.filled || self.rng.percent(8));
             let op = if wait {
                 let timeline = syncobj.point > 0 && self.rng.percent(80);
                 let point = 1 + self.rng.below(syncobj.point.max(1));
@@ -147,7 +177,11 @@ impl Generator {
         let points = chosen.iter().map(|syncobj| {
             let slack = u64::from(self.rng.percent(15));
             let point = self.rng.below(syncobj.point + 1 + slack);
-            if self.rng.percent(50) { syncobj.point } else { point }
+            if self.rng.percent(50) {
+                syncobj.point
+            } else {
+                point
+            }
         });
         let bytes = points.flat_map(u64::to_le_bytes).collect();
         Buffer {
@@ -203,7 +237,11 @@ impl Generator {
             let mut args = buffer(&args);
             args.pointer(offset_of!(drm_syncobj_timeline_wait, handles), 1);
             args.pointer(offset_of!(drm_syncobj_timeline_wait, points), 2);
-            args.put(offset_of!(drm_syncobj_timeline_wait, timeout_nsec), 8, timeout);
+            args.put(
+                offset_of!(drm_syncobj_timeline_wait, timeout_nsec),
+                8,
+                timeout,
+            );
             let points = self.points(&chosen);
             let buffers = vec![args, list, points];
             self.maybe(fd, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, buffers, 12);
@@ -249,7 +287,10 @@ impl Generator {
             for (syncobj, point) in chosen.iter().zip(&points) {
                 self.filled(file, syncobj.handle, *point);
             }
-            let bytes = points.iter().flat_map(|point| point.to_le_bytes()).collect();
+            let bytes = points
+                .iter()
+                .flat_map(|point| point.to_le_bytes())
+                .collect();
             let values = Vec::new();
             let buffers = vec![args, list, Buffer { bytes, values }];
             self.maybe(fd, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, buffers, 12);
@@ -270,7 +311,10 @@ impl Generator {
         self.maybe(fd, request, vec![args, list], 12);
         for chosen in chosen {
             let syncobjs = &mut self.files[file].syncobjs;
-            for syncobj in syncobjs.iter_mut().filter(|one| one.handle == chosen.handle) {
+            for syncobj in syncobjs
+                .iter_mut()
+                .filter(|one| one.handle == chosen.handle)
+            {
                 (syncobj.filled, syncobj.point) = (signal, 0);
             }
         }
@@ -305,7 +349,14 @@ impl Generator {
         self.query(fd, list, chosen.len(), flags, 15);
     }
 
-    fn export(&mut self, fd: StepId, handle: Handle, flags: u32, point: u64, percent: u64) -> StepId {
+    fn export(
+        &mut self,
+        fd: StepId,
+        handle: Handle,
+        flags: u32,
+        point: u64,
+        percent: u64,
+    ) -> StepId {
         let args = drm_syncobj_handle {
             flags,
             point,
@@ -314,7 +365,8 @@ impl Generator {
         };
         let mut args = buffer(&args);
         args.handle(offset_of!(drm_syncobj_handle, handle), handle);
-        self.maybe(fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, vec![args], percent).0
+        self.maybe(fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, vec![args], percent)
+            .0
     }
 
     pub(super) fn syncobj_to_fd(&mut self, file: usize) {
@@ -360,7 +412,11 @@ impl Generator {
         };
         if !as_file {
             let mut args = buffer(&drm_syncobj_handle::default());
-            args.put(offset_of!(drm_syncobj_handle, fd), 4, Value::Fd(source.step));
+            args.put(
+                offset_of!(drm_syncobj_handle, fd),
+                4,
+                Value::Fd(source.step),
+            );
             let (step, _) = self.maybe(fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, vec![args], 20);
             let handle = Handle {
                 step,
@@ -371,6 +427,7 @@ impl Generator {
                 handle,
                 filled: true,
                 point: 0,
+                certain: false,
             });
             return;
         }
@@ -386,13 +443,18 @@ impl Generator {
         };
         let mut args = buffer(&args);
         args.handle(offset_of!(drm_syncobj_handle, handle), syncobj.handle);
-        args.put(offset_of!(drm_syncobj_handle, fd), 4, Value::Fd(source.step));
+        args.put(
+            offset_of!(drm_syncobj_handle, fd),
+            4,
+            Value::Fd(source.step),
+        );
         self.maybe(fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, vec![args], 20);
         self.filled(file, syncobj.handle, point);
     }
 
     pub(super) fn syncobj_transfer(&mut self, file: usize) {
-        let (Some(source), Some(target)) = (self.some_syncobj(file), self.some_syncobj(file)) else {
+        let (Some(source), Some(target)) = (self.some_syncobj(file), self.some_syncobj(file))
+        else {
             return;
         };
         if !source.filled && self.rng.percent(80) {
@@ -438,7 +500,11 @@ impl Generator {
         };
         let mut args = buffer(&args);
         args.handle(offset_of!(drm_syncobj_eventfd, handle), syncobj.handle);
-        args.put(offset_of!(drm_syncobj_eventfd, fd), 4, Value::Fd(self.eventfds[at]));
+        args.put(
+            offset_of!(drm_syncobj_eventfd, fd),
+            4,
+            Value::Fd(self.eventfds[at]),
+        );
         let fd = self.files[file].step;
         self.maybe(fd, DRM_IOCTL_SYNCOBJ_EVENTFD, vec![args], 20);
         self.jobs = true;
@@ -523,9 +589,13 @@ impl Generator {
         let from_events = self.rng.percent(40);
         let events = self.rng.pick(&[1, 1, 4, 5]);
         let fd = if from_events {
-            self.rng.index(self.eventfds.len()).map(|at| self.eventfds[at])
+            self.rng
+                .index(self.eventfds.len())
+                .map(|at| self.eventfds[at])
         } else {
-            self.rng.index(self.sync_files.len()).map(|at| self.sync_files[at].step)
+            self.rng
+                .index(self.sync_files.len())
+                .map(|at| self.sync_files[at].step)
         };
         let Some(fd) = fd else { return };
         if from_events && self.rng.percent(50) {

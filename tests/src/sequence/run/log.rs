@@ -122,7 +122,10 @@ mod tests {
             "Modules linked in:",
         ];
         let (names, alarms) = classify(Some(lines.map(str::to_owned).to_vec()));
-        assert_eq!(names.unwrap().into_iter().collect::<Vec<_>>(), ["job timeout"]);
+        assert_eq!(
+            names.unwrap().into_iter().collect::<Vec<_>>(),
+            ["job timeout"]
+        );
         assert_eq!(alarms.len(), 1);
         assert_eq!(classify(None), (None, vec![]));
     }
