@@ -17,6 +17,7 @@ use super::gpu::{Mali, Monitor};
 use super::ioctl::Call;
 use super::options::{BadOption, Options};
 use super::syncobj::{WAIT_ALL, WAIT_AVAILABLE, WAIT_DEADLINE, WAIT_FOR_SUBMIT, Wait, read_points};
+use super::vm::TASK_SIZE;
 use super::world::{FdObject, FileId, IOCTL_NS, LiveObjects, Mapping, World};
 use crate::fault::Mode;
 
@@ -379,13 +380,17 @@ impl Transport for Device {
     }
 
     fn mmap(&self, fd: Fd, offset: u64, len: usize, prot: Prot) -> Result<NonNull<u8>, Errno> {
-        if len == 0 || offset % self.page_size as u64 != 0 {
+        if offset % self.page_size as u64 != 0 {
+            return Err(Errno::INVAL);
+        }
+        let object = self.lock().fds.get(&fd.raw()).cloned().ok_or(Errno::BADF)?;
+        if len == 0 {
             return Err(Errno::INVAL);
         }
         let len = len
             .checked_next_multiple_of(self.page_size)
+            .filter(|&len| len as u64 <= TASK_SIZE)
             .ok_or(Errno::NOMEM)?;
-        let object = self.lock().fds.get(&fd.raw()).cloned().ok_or(Errno::BADF)?;
         match object {
             FdObject::Device(file) => self.map_device(file, offset, len, prot),
             FdObject::DmaBuf(buf) => {

@@ -221,7 +221,7 @@ impl World {
             0xcc => call.with(|args| self.syncobj_transfer(file, args)),
             0xcd => call.with(|args| self.syncobj_timeline_signal(file, args)),
             0xcf => call.with(|args| self.syncobj_eventfd(file, args)),
-            0xd1 => call.with(|args| set_client_name(args)),
+            0xd1 => call.with(set_client_name),
             0x40 => call.with(|args| self.dev_query(args)),
             0x41 => call.with(|args| self.vm_create(file, args)),
             0x42 => call.with(|args| self.vm_destroy(file, args)),

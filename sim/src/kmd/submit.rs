@@ -152,7 +152,7 @@ impl SubmitContext {
         {
             match fence {
                 Some(fence) if point > 0 => syncobj.add_point(fence, point, now),
-                fence => syncobj.replace(fence),
+                fence => syncobj.replace(fence, now),
             }
         }
     }

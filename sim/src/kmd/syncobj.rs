@@ -1,7 +1,7 @@
 //! Syncobjs and sync files (`drm_syncobj.c`, `sync_file.c`).
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use panthor_uapi::Errno;
 use panthor_uapi::sys::drm::{
@@ -33,30 +33,34 @@ const KMALLOC_MAX: u64 = 4 << 20;
 
 /// A container for a fence.
 #[derive(Debug, Default)]
-pub struct Syncobj(Mutex<Option<FenceRef>>);
+pub struct Syncobj {
+    fence: Mutex<Option<FenceRef>>,
+    /// Eventfds that wait for a point to have a fence.
+    events: Mutex<Vec<Arc<EventWait>>>,
+}
 
 impl Syncobj {
     /// The fence in it.
     pub fn fence(&self) -> Option<FenceRef> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.fence).clone()
     }
 
     /// Puts a fence into it, or takes it out (`drm_syncobj_replace_fence`).
-    pub fn replace(&self, fence: Option<FenceRef>) {
-        // The old fence is dropped after the lock.
-        let _old = std::mem::replace(
-            &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner),
-            fence,
-        );
+    pub fn replace(&self, fence: Option<FenceRef>, now: u64) {
+        let old = std::mem::replace(&mut *lock(&self.fence), fence.clone());
+        let same = match (&old, &fence) {
+            (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+            (old, new) => old.is_none() && new.is_none(),
+        };
+        if !same {
+            self.hook_events(now);
+        }
     }
 
     /// Adds a point to the timeline (`drm_syncobj_add_point`).
     pub fn add_point(&self, fence: FenceRef, point: u64, now: u64) {
         let previous = self.fence();
-        self.replace(Some(Fence::chain(previous.clone(), fence, point)));
+        self.replace(Some(Fence::chain(previous.clone(), fence, point)), now);
         if let Some(previous) = previous {
             previous.collect(now);
         }
@@ -67,13 +71,31 @@ impl Syncobj {
         let fence = self.fence().ok_or(Errno::INVAL)?.find_seqno(point, now)?;
         Ok(fence.unwrap_or_else(|| Fence::stub(now)))
     }
+
+    /// The eventfds whose point has a fence now wait for that fence, whatever is put here later
+    /// (`syncobj_eventfd_entry_func`).
+    fn hook_events(&self, now: u64) {
+        lock(&self.events).retain(|event| match self.find(event.point, now) {
+            Ok(fence) => {
+                fence.enable_signalling();
+                *lock(&event.fence) = Some(fence);
+                false
+            }
+            Err(_) => true,
+        });
+    }
+}
+
+/// Only plain data is behind the locks: a panic elsewhere leaves it usable.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An eventfd that waits for a point.
 #[derive(Debug)]
 pub struct EventWait {
     syncobj: Weak<Syncobj>,
-    fence: Option<FenceRef>,
+    fence: Mutex<Option<FenceRef>>,
     point: u64,
     available: bool,
     count: Arc<AtomicU64>,
@@ -81,21 +103,13 @@ pub struct EventWait {
 
 impl EventWait {
     /// Signals the eventfd if it is time. Whether the wait is over.
-    pub fn fire(&mut self, now: u64) -> bool {
-        if self.fence.is_none() {
+    pub fn fire(&self, now: u64) -> bool {
+        let fence = lock(&self.fence);
+        let Some(fence) = &*fence else {
             // A syncobj that goes away takes the waits without a fence with it.
-            let Some(syncobj) = self.syncobj.upgrade() else {
-                return true;
-            };
-            self.fence = syncobj.find(self.point, now).ok();
-            if let Some(fence) = &self.fence {
-                fence.enable_signalling();
-            }
-        }
-        let over = self
-            .fence
-            .as_ref()
-            .is_some_and(|fence| self.available || fence.is_signalled(now));
+            return self.syncobj.strong_count() == 0;
+        };
+        let over = self.available || fence.is_signalled(now);
         if over {
             signal_eventfd(&self.count);
         }
@@ -108,6 +122,9 @@ impl EventWait {
 pub struct Wait {
     entries: Vec<WaitEntry>,
     flags: u32,
+    /// The first entry that was done when the wait began, `u32::MAX` where none was.
+    at_first: u32,
+    begun: bool,
 }
 
 #[derive(Debug)]
@@ -137,10 +154,16 @@ impl Wait {
                 fence,
             });
         }
-        Ok(Self { entries, flags })
+        Ok(Self {
+            entries,
+            flags,
+            at_first: u32::MAX,
+            begun: false,
+        })
     }
 
-    /// The first entry that is done if the wait is over, `u32::MAX` where none is.
+    /// The first entry that is done if the wait is over. A wait for all that has slept only knows which one was done
+    /// before it slept, `u32::MAX` where none was.
     pub fn poll(&mut self, now: u64) -> Option<u32> {
         let (mut first, mut done) = (u32::MAX, 0);
         for (index, entry) in self.entries.iter_mut().enumerate() {
@@ -154,8 +177,13 @@ impl Wait {
                 done += 1;
             }
         }
-        let over = done == self.entries.len() || (done > 0 && self.flags & WAIT_ALL == 0);
-        over.then_some(first)
+        let slept = std::mem::replace(&mut self.begun, true);
+        if !slept {
+            self.at_first = first;
+        }
+        let all = self.flags & WAIT_ALL != 0;
+        let over = done == self.entries.len() || (done > 0 && !all);
+        over.then_some(if all { self.at_first } else { first })
     }
 }
 
@@ -198,7 +226,7 @@ impl World {
         }
         let syncobj = Syncobj::default();
         if args.flags & CREATE_SIGNALED != 0 {
-            syncobj.replace(Some(Fence::stub(self.now)));
+            syncobj.replace(Some(Fence::stub(self.now)), self.now);
         }
         args.handle = self
             .file(file)?
@@ -216,11 +244,14 @@ impl World {
         if args.pad != 0 {
             return Err(Errno::INVAL);
         }
-        self.file(file)?
-            .syncobjs
-            .remove(args.handle)
-            .map(drop)
-            .ok_or(Errno::INVAL)
+        // 6.12 keeps the handles in an IDR, newer kernels in an xarray.
+        let in_xarray = self.options.kernel.is_7x();
+        let syncobjs = &mut self.file(file)?.syncobjs;
+        let removed = syncobjs.remove(args.handle);
+        if in_xarray && args.handle == 0 {
+            syncobjs.free_zero();
+        }
+        removed.map(drop).ok_or(Errno::INVAL)
     }
 
     fn checked_fd_flags(&self, args: &drm_syncobj_handle) -> Result<u64, Errno> {
@@ -277,7 +308,7 @@ impl World {
             if point != 0 {
                 syncobj.add_point(fence, point, now);
             } else {
-                syncobj.replace(Some(fence));
+                syncobj.replace(Some(fence), now);
             }
         } else {
             let Some(FdObject::Syncobj(syncobj)) = object else {
@@ -311,7 +342,7 @@ impl World {
         if args.dst_point != 0 {
             target.add_point(Fence::merge(&[fence], now), args.dst_point, now);
         } else {
-            target.replace(Some(fence));
+            target.replace(Some(fence), now);
         }
         Ok(())
     }
@@ -332,14 +363,16 @@ impl World {
             None => return Err(Errno::BADF),
         };
         let available = args.flags & WAIT_AVAILABLE != 0;
-        let syncobj = Arc::downgrade(&syncobj);
-        self.event_waits.push(EventWait {
-            syncobj,
-            fence: None,
+        let event = Arc::new(EventWait {
+            syncobj: Arc::downgrade(&syncobj),
+            fence: Mutex::default(),
             point: args.point,
             available,
             count,
         });
+        lock(&syncobj.events).push(event.clone());
+        syncobj.hook_events(self.now);
+        self.event_waits.push(event);
         Ok(())
     }
 
@@ -355,7 +388,7 @@ impl World {
         }
         let now = self.now;
         for syncobj in self.find_syncobjs(file, args.handles, args.count_handles)? {
-            syncobj.replace(signalled.then(|| Fence::stub(now)));
+            syncobj.replace(signalled.then(|| Fence::stub(now)), now);
         }
         Ok(())
     }
@@ -484,13 +517,16 @@ impl World {
             }
             user::write(info.sync_fence_info, &array)?;
         }
-        info.name = name.unwrap_or_else(|| {
+        let name = name.unwrap_or_else(|| {
             let (driver, timeline) = fence.names(detached);
             fixed(&format!(
                 "{driver}-{timeline}{}-{}",
                 fence.context, fence.seqno
             ))
         });
+        // What the client passed stays behind the NUL.
+        let end = name.iter().position(|&byte| byte == 0).unwrap_or(31);
+        info.name[..=end].copy_from_slice(&name[..=end]);
         info.num_fences = fences.len() as u32;
         user::write_value(arg, &info)
     }

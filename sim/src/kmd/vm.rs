@@ -20,7 +20,7 @@ pub const VM_LARGE_PAGE: u64 = 2 << 20;
 /// Least room for the driver's own objects (`PANTHOR_VM_MIN_KERNEL_VA_SIZE`).
 const MIN_KERNEL_VA: u64 = 256 << 20;
 /// What the simulated client's `TASK_SIZE` is: 48-bit addresses of arm64.
-const TASK_SIZE: u64 = 1 << 48;
+pub const TASK_SIZE: u64 = 1 << 48;
 
 /// `DRM_PANTHOR_VM_BIND_OP_MAP_READONLY`.
 pub const MAP_READONLY: u32 = 1 << 0;

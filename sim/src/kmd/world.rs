@@ -43,19 +43,26 @@ pub enum FdObject {
 
 /// Handles: numbers from 1, the lowest free one next.
 #[derive(Debug)]
-pub struct Handles<T>(BTreeMap<u32, T>);
+pub struct Handles<T> {
+    taken: BTreeMap<u32, T>,
+    /// Handle 0 is free like the others.
+    zero: bool,
+}
 
 impl<T> Default for Handles<T> {
     fn default() -> Self {
-        Self(BTreeMap::new())
+        Self {
+            taken: BTreeMap::new(),
+            zero: false,
+        }
     }
 }
 
 impl<T> Handles<T> {
     /// Gives `value` a handle of at most `max`: EBUSY where there is none (`xa_alloc`).
     pub fn insert(&mut self, value: T, max: u32) -> Result<u32, Errno> {
-        let mut free = 1;
-        for &taken in self.0.keys() {
+        let mut free = u32::from(!self.zero);
+        for &taken in self.taken.keys() {
             if taken != free {
                 break;
             }
@@ -64,28 +71,34 @@ impl<T> Handles<T> {
         if free > max {
             return Err(Errno::BUSY);
         }
-        self.0.insert(free, value);
+        self.taken.insert(free, value);
         Ok(free)
     }
 
     /// What `handle` stands for.
     pub fn get(&self, handle: u32) -> Option<&T> {
-        self.0.get(&handle)
+        self.taken.get(&handle)
     }
 
     /// Drops a handle.
     pub fn remove(&mut self, handle: u32) -> Option<T> {
-        self.0.remove(&handle)
+        self.taken.remove(&handle)
+    }
+
+    /// Lets 0 be a handle too: what erasing index 0 does to an array that counts from 1 and is not empty, since what
+    /// keeps that index busy is an entry like any other (`xa_erase`, XA_FLAGS_ALLOC1).
+    pub fn free_zero(&mut self) {
+        self.zero |= !self.taken.is_empty();
     }
 
     /// All handles.
     pub fn iter(&self) -> impl Iterator<Item = (&u32, &T)> {
-        self.0.iter()
+        self.taken.iter()
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.taken.len()
     }
 }
 
@@ -161,7 +174,7 @@ pub struct World {
     /// Asynchronous binds by VM.
     pub binds: BTreeMap<u64, BindQueue>,
     /// Eventfds that wait for syncobjs.
-    pub event_waits: Vec<EventWait>,
+    pub event_waits: Vec<Arc<EventWait>>,
     /// The page with the flush id.
     pub flush_page: Block,
     own_blocks: usize,
@@ -313,7 +326,7 @@ impl World {
 
     fn fire_eventfds(&mut self) {
         let now = self.now;
-        self.event_waits.retain_mut(|wait| !wait.fire(now));
+        self.event_waits.retain(|wait| !wait.fire(now));
     }
 
     /// What the device keeps alive.

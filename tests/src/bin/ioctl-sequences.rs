@@ -55,6 +55,9 @@ enum Command {
         /// The device that is right.
         #[arg(long)]
         device: String,
+        /// The simulator's options, with a comma before them.
+        #[arg(long, default_value = "")]
+        sim: String,
         /// Where the smallest sequence goes (JSON).
         #[arg(long)]
         out: PathBuf,
@@ -115,6 +118,9 @@ struct Run {
     /// Only digests.
     #[arg(long)]
     digest: bool,
+    /// Print every call before it is issued.
+    #[arg(long)]
+    trace: bool,
 }
 
 fn kernel(text: &str) -> Result<Kernel, String> {
@@ -171,6 +177,7 @@ fn read_sequence(path: &Path) -> Result<Sequence, Box<dyn Error>> {
 fn run(arguments: &Run) -> Result<ExitCode, Box<dyn Error>> {
     let (transport, path, mut log) = open(&arguments.device)?;
     let mut runner = Runner::new(&*transport, &path)?;
+    runner.trace = arguments.trace;
     let mut out = BufWriter::new(File::create(&arguments.out)?);
     let mut coverage = Coverage::default();
     let given = arguments
@@ -245,31 +252,35 @@ fn compare(left: &Path, right: &Path, most: usize) -> Result<ExitCode, Box<dyn E
 /// What the two devices make of a sequence.
 fn judged(
     sequence: &Sequence,
+    left: &str,
     right: &str,
-    kernel: Kernel,
 ) -> Result<Option<Difference>, Box<dyn Error>> {
     let mut found = Vec::new();
-    for device in [format!("sim:kernel={kernel}"), right.to_owned()] {
-        let (transport, path, mut log) = open(&device)?;
+    for device in [left, right] {
+        let (transport, path, mut log) = open(device)?;
         found.push(Runner::new(&*transport, &path)?.run(sequence, &mut *log));
     }
     Ok(difference(&found[0], &found[1]))
 }
 
-fn shrink(seed: u64, shape: &Shape, device: &str, out: &Path) -> Result<ExitCode, Box<dyn Error>> {
+fn shrink(
+    seed: u64,
+    shape: &Shape,
+    left: &str,
+    right: &str,
+    out: &Path,
+) -> Result<ExitCode, Box<dyn Error>> {
     let sequence = generate(seed, shape.options());
-    let Some(wanted) = judged(&sequence, device, shape.kernel)? else {
+    let Some(wanted) = judged(&sequence, left, right)? else {
         println!("seed {seed}: no difference when it runs alone");
         return Ok(ExitCode::SUCCESS);
     };
     let mut failed = None;
-    let smallest = minimise(&sequence, |smaller| {
-        match judged(smaller, device, shape.kernel) {
-            Ok(found) => found.is_some_and(|found| found.same_kind(&wanted)),
-            Err(error) => {
-                failed = Some(error);
-                false
-            }
+    let smallest = minimise(&sequence, |smaller| match judged(smaller, left, right) {
+        Ok(found) => found.is_some_and(|found| found.same_kind(&wanted)),
+        Err(error) => {
+            failed = Some(error);
+            false
         }
     });
     if let Some(error) = failed {
@@ -292,8 +303,12 @@ fn main() -> ExitCode {
             seed,
             shape,
             device,
+            sim,
             out,
-        } => shrink(*seed, shape, device, out),
+        } => {
+            let left = format!("sim:kernel={}{sim}", shape.kernel);
+            shrink(*seed, shape, &left, device, out)
+        }
         Command::Show { seed, shape } => {
             let sequence = generate(*seed, shape.options());
             serde_json::to_string_pretty(&sequence)

@@ -4,10 +4,10 @@
 //! |---|---|---|
 //! | descriptors (HANDLE_TO_FD, PRIME, MERGE) | [`FD`], if not negative | numbers are the process's |
 //! | offsets for mmap | [`OFFSET`], if nonzero and a multiple of 4096 | the core gives any free range |
-//! | `timestamp_ns` of fences | 1, if nonzero | clocks |
+//! | `timestamp_ns` of fences | 0 | clocks; that of the kernel's own signalled fence may even be 0 |
 //! | the name in a sync file's info | cut at the first digit, unless a merge named it | fence contexts are numbered by the machine |
 //! | a fence's timeline | the client's number in `panthor-queue-N-…` becomes `#` | clients are numbered by the machine |
-//! | DEV_QUERY TIMESTAMP_INFO: frequency, time, cycles, duration, CPU time | 0 and not 0 become 1, where the flags ask for them | clocks; UML has no architected timer, so its frequency is 0 |
+//! | DEV_QUERY TIMESTAMP_INFO: frequency, time, cycles, duration, CPU time | 0, where the flags ask for them | clocks; UML has no architected timer, so its frequency is 0 |
 //! | the driver's date in VERSION | its length only | the driver's own list of versions is what counts |
 
 use panthor_uapi::sys::panthor::{
@@ -74,7 +74,7 @@ pub fn normalise(request: u32, buffers: &mut [Vec<u8>]) {
             .flat_map(|buffer| buffer.chunks_exact_mut(size_of::<sync_fence_info>()))
         {
             let at = offset_of!(sync_fence_info, timestamp_ns);
-            flag(&mut fence[at..at + 8]);
+            fence[at..at + 8].fill(0);
             client(&mut fence[..32]);
         }
     } else if is(DRM_IOCTL_PANTHOR_DEV_QUERY) {
@@ -98,12 +98,6 @@ fn descriptor(bytes: &mut [u8], at: usize) {
             field.copy_from_slice(&FD.to_le_bytes());
         }
     }
-}
-
-fn flag(field: &mut [u8]) {
-    let set = field.iter().any(|&byte| byte != 0);
-    field.fill(0);
-    field[0] = u8::from(set);
 }
 
 fn cut_at_digit(name: &mut [u8]) {
@@ -150,9 +144,9 @@ fn timestamps(info: &mut [u8]) {
         (CPU, offset_of!(Info, cpu_timestamp_nsec), 8),
     ] {
         if flags & asked != 0 {
-            if let Some(field) = info.get_mut(at..at + width) {
+            let end = info.len().min(at + width);
+            if let Some(field) = info.get_mut(at..end) {
                 field.fill(0);
-                field[0] = 1;
             }
         }
     }
@@ -175,7 +169,7 @@ mod tests {
         assert_eq!(&buffers[0][..20], b"drm_sched-panthor-q\0");
         assert_eq!(buffers[0][32], 1, "the status stays");
         assert_eq!(&buffers[1][..20], b"panthor-queue-#-3-1\0");
-        assert_eq!(&buffers[1][72..80], [1, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(&buffers[1][72..80], [0; 8]);
 
         let mut failed = [vec![0xff; 24]];
         normalise(drm::DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &mut failed);

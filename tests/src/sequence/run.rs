@@ -116,6 +116,8 @@ pub struct Runner<'a> {
     transport: &'a dyn Transport,
     path: PathBuf,
     arena: Arena,
+    /// Print every call before it is issued: the last line names the call that the kernel did not survive.
+    pub trace: bool,
 }
 
 /// One sequence under way.
@@ -134,6 +136,7 @@ impl<'a> Runner<'a> {
             transport,
             path: path.into(),
             arena: Arena::new()?,
+            trace: false,
         })
     }
 
@@ -142,13 +145,21 @@ impl<'a> Runner<'a> {
         /// Time for what the last close leaves to the driver's own workers.
         const TEARDOWN_NS: u64 = 100_000_000;
         log.take();
-        let transport = self.transport;
+        let (transport, trace) = (self.transport, self.trace);
         let mut run = Run {
             runner: self,
             left: BTreeMap::new(),
         };
         let mut steps = Vec::with_capacity(sequence.steps.len());
         for step in &sequence.steps {
+            if trace {
+                eprintln!(
+                    "seed {} call {} {}",
+                    sequence.seed,
+                    step.id,
+                    step.call.name()
+                );
+            }
             let (result, out) = run.call(step.id, &step.call);
             steps.push(StepRecord {
                 id: step.id,
@@ -329,6 +340,9 @@ impl Run<'_, '_> {
         arg: Arg,
         buffers: &[Buffer],
     ) -> Outcome {
+        if self.would_kill(request, buffers) {
+            return skipped();
+        }
         let sizes: Vec<usize> = buffers.iter().map(|buffer| buffer.bytes.len()).collect();
         let addresses = self.runner.arena.addresses(&sizes);
         let filled: Vec<Vec<u8>> = buffers
@@ -370,6 +384,23 @@ impl Run<'_, '_> {
             changes(index, before, after, &mut out);
         }
         (text, out)
+    }
+
+    /// Whether the call has a sync operation whose syncobj was never made. Linux up to 7.3 dereferences NULL where such
+    /// an operation signals (`panthor_submit_ctx_add_sync_signal`), and when calls are taken out of a sequence, what made
+    /// the syncobj may be among them.
+    fn would_kill(&self, request: u32, buffers: &[Buffer]) -> bool {
+        use panthor_uapi::sys::panthor::{
+            DRM_IOCTL_PANTHOR_GROUP_SUBMIT, DRM_IOCTL_PANTHOR_VM_BIND,
+        };
+        if ![DRM_IOCTL_PANTHOR_GROUP_SUBMIT, DRM_IOCTL_PANTHOR_VM_BIND].contains(&request) {
+            return false;
+        }
+        let mut values = buffers.iter().skip(2).flat_map(|buffer| &buffer.values);
+        values.any(|placed| match placed.value {
+            Value::Output { step, .. } => !self.left.contains_key(&step),
+            _ => false,
+        })
     }
 
     /// The address of `len` bytes at `at` of a mapping that allows `prot`.

@@ -78,6 +78,26 @@ fn protected(request: u32, which: usize, at: usize) -> bool {
     }
 }
 
+/// Linux 7.2 and 7.3 do not survive a map of nothing that is queued (`panthor_vm_bind_prepare_op_ctx` lets it through):
+/// no bind becomes one of size 0, nor one of those with size 0 asynchronous.
+fn tamed(request: u32, which: usize, at: usize, number: u32) -> u32 {
+    if request != DRM_IOCTL_PANTHOR_VM_BIND {
+        return number;
+    }
+    let size = offset_of!(drm_panthor_vm_bind_op, size);
+    match which {
+        0 if at == offset_of!(drm_panthor_vm_bind, flags) => number & !1,
+        1 if at % size_of::<drm_panthor_vm_bind_op>() == size => number | 4096,
+        _ => number,
+    }
+}
+
+/// Whether a buffer names a descriptor: what the kernel would take for one in its place is one of the process's own.
+fn names_fd(buffers: &[Buffer]) -> bool {
+    let mut values = buffers.iter().flat_map(|buffer| &buffer.values);
+    values.any(|placed| matches!(placed.value, Value::Fd(_)))
+}
+
 impl Generator {
     /// The call, with one thing changed.
     pub(super) fn spoilt(
@@ -89,10 +109,10 @@ impl Generator {
         let mut arg = Arg::Buffer;
         match self.rng.below(20) {
             0 => arg = Arg::Bad(self.rng.pick(&BAD)),
-            1 if descriptor_field(request).is_none() => {
+            1 if descriptor_field(request).is_none() && !names_fd(&buffers) => {
                 request = self.resized(request, &mut buffers)
             }
-            2..=3 if buffers.len() > 1 => self.bad_pointer(&mut buffers),
+            2..=3 if buffers.len() > 1 => self.bad_pointer(request, &mut buffers),
             4 if buffers.len() > 1 => {
                 // Shorter than what the call says: the rest is a hole.
                 let last = buffers.len() - 1;
@@ -130,7 +150,7 @@ impl Generator {
         request & !(0x3fff << 16) | other << 16
     }
 
-    fn bad_pointer(&mut self, buffers: &mut [Buffer]) {
+    fn bad_pointer(&mut self, request: u32, buffers: &mut [Buffer]) {
         let mut pointers = Vec::new();
         for (which, buffer) in buffers.iter().enumerate() {
             for (at, placed) in buffer.values.iter().enumerate() {
@@ -141,10 +161,12 @@ impl Generator {
         }
         if let Some(choice) = self.rng.index(pointers.len()) {
             let (which, at) = pointers[choice];
-            let bad = if self.rng.percent(30) {
-                0
-            } else {
-                self.rng.pick(&BAD)
+            let bad = match self.rng.percent(30) {
+                true => 0,
+                // User Mode Linux' `strnlen_user` gives -EFAULT for the kernel's half, which `strndup_user` takes for a
+                // length: ENOMEM instead of EFAULT.
+                false if request == DRM_IOCTL_PANTHOR_BO_SET_LABEL => BAD[0],
+                false => self.rng.pick(&BAD),
             };
             buffers[which].values[at].value = Value::Number(bad);
         }
@@ -210,10 +232,16 @@ impl Generator {
             0 => {
                 // One bit.
                 let field: [u8; 4] = buffer.bytes[at..at + 4].try_into().unwrap_or_default();
-                u32::from_le_bytes(field) ^ 1 << self.rng.below(32)
+                // Not one that makes a count of something between a megabyte and two gigabytes: whether there is so
+                // much memory is another question.
+                let bit = self
+                    .rng
+                    .pick(&[0, 1, 2, 3, 4, 5, 8, 12, 16, 28, 29, 30, 31]);
+                u32::from_le_bytes(field) ^ 1 << bit
             }
             _ => self.rng.pick(&WORDS),
         };
+        let number = tamed(request, which, at, number);
         // Half a pointer would lead anywhere, half a deadline to the end of time.
         let overlaps = |placed: &super::Placed| placed.at < at + 4 && at < placed.at + placed.width;
         if buffer
@@ -223,6 +251,16 @@ impl Generator {
         {
             return;
         }
+        // A small number in place of a descriptor may be one of the process's own.
+        let descriptor = buffer
+            .values
+            .iter()
+            .any(|placed| overlaps(placed) && matches!(placed.value, Value::Fd(_)));
+        let number = if descriptor {
+            self.rng.pick(&[1 << 20, i32::MAX as u32, u32::MAX])
+        } else {
+            number
+        };
         buffer.values.retain(|placed| !overlaps(placed));
         buffer.bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
     }

@@ -60,6 +60,8 @@ impl Generator {
         let Some(vm) = vm.filter(|_| alive < MOST_GROUPS) else {
             return;
         };
+        // What a destroyed group leaves is given back some time: the addresses of a new one's objects depend on it.
+        self.settle();
         let count = match self.rng.below(20) {
             0 if spoil => 0,
             1 if spoil => 9,
@@ -121,6 +123,8 @@ impl Generator {
         let percent = if spoil { 15 } else { 0 };
         let buffers = vec![args, array(&queues)];
         let (step, _) = self.maybe(fd, DRM_IOCTL_PANTHOR_GROUP_CREATE, buffers, percent);
+        // One that fails late has taken addresses, which it gives back some time.
+        self.jobs |= spoil;
         let handle = Handle {
             step,
             at: offset_of!(drm_panthor_group_create, group_handle),
@@ -161,12 +165,12 @@ impl Generator {
         if !spoilt {
             self.files[file].groups.swap_remove(at);
             self.files[file].dead.push(handle);
-            if self.rng.percent(60) {
-                self.group_create(file, None, false);
-            }
         }
         self.jobs = true;
         self.doom = true;
+        if !spoilt && self.rng.percent(60) {
+            self.group_create(file, None, false);
+        }
     }
 
     pub(super) fn ask_group(&mut self, fd: u32, group: Handle) {

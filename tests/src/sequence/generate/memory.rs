@@ -381,6 +381,10 @@ impl Generator {
         let mut syncs = Vec::new();
         let mut filled = Vec::new();
         for op in &mut ops {
+            // What is queued has a size: Linux 7.x does not survive a map of nothing (see `hostile::tamed`).
+            if asynchronous && op.flags != SYNC_ONLY && op.size == 0 {
+                op.size = PAGE;
+            }
             let wanted = (asynchronous || self.rng.percent(4)) && syncs.len() < 4;
             if wanted && (op.flags == SYNC_ONLY || self.rng.percent(60)) {
                 let (list, count, fills) = self.sync_ops(file, true);
@@ -631,6 +635,7 @@ impl Generator {
 
     pub(super) fn heap_create(&mut self, file: usize) {
         let Some(vm) = self.some_vm(file) else { return };
+        self.settle();
         let max_chunks = self.rng.pick(&[1, 2, 4, 6]);
         let chunk = self
             .rng

@@ -195,15 +195,16 @@ impl Generator {
         if chosen.is_empty() {
             return;
         }
-        let one = chosen.len() == 1;
-        // One that ends soon or not at all is decided; which of several ends first is not.
-        if !one || self.rng.percent(50) {
+        // One that ends soon or not at all is decided; which of several ends first is not, nor what a wait for all says of
+        // the first.
+        let alone = chosen.len() == 1 && self.rng.percent(50);
+        if !alone {
             self.settle();
         }
         let submitted = chosen.iter().all(|syncobj| syncobj.filled);
         let mut flags = 0;
         for (flag, percent) in [
-            (WAIT_ALL, 50),
+            (WAIT_ALL, if alone { 0 } else { 60 }),
             (WAIT_FOR_SUBMIT, if submitted { 20 } else { 80 }),
             (WAIT_DEADLINE, 10),
             (WAIT_AVAILABLE, 10),
