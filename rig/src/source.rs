@@ -129,7 +129,7 @@ fn parse_release(makefile: &str) -> Option<Release> {
 }
 
 /// Directories below which only [`is_build_description`] is needed: nothing there is ever configured.
-pub(crate) const DESCRIBED_ONLY: [&str; 16] = [
+pub(crate) const DESCRIBED_ONLY: [&str; 17] = [
     "drivers/gpu/drm/amd",
     "drivers/gpu/drm/i915",
     "drivers/gpu/drm/msm",
@@ -138,7 +138,8 @@ pub(crate) const DESCRIBED_ONLY: [&str; 16] = [
     "drivers/gpu/drm/xe",
     "drivers/infiniband",
     "drivers/media",
-    "drivers/net",
+    "drivers/net/ethernet",
+    "drivers/net/wireless",
     "drivers/scsi",
     "drivers/staging",
     "drivers/usb",
@@ -473,7 +474,7 @@ mod tests {
         for not in [
             "arch/arm64/kernel/setup.c",
             "drivers/gpu/drm/amd/include/x.h",
-            "drivers/net/loopback.c",
+            "drivers/net/ethernet/dec/tulip/eeprom.c",
             "drivers/base/core.o",
             "drivers/base/.core.o.cmd",
             ".config",
