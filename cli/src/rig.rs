@@ -189,6 +189,7 @@ fn cache_failure(error: &CacheError) -> Failure {
         }
         CacheError::Io { .. }
         | CacheError::NotBuilt { .. }
+        | CacheError::Outdated { .. }
         | CacheError::NoBinary { .. }
         | CacheError::Busy(_) => Exit::NoDevice,
     };

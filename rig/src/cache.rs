@@ -53,6 +53,16 @@ pub enum CacheError {
         /// Arguments of the command that builds it.
         arguments: String,
     },
+    /// The kernel was built with another version of the bridge or of its configuration.
+    #[error(
+        "rig kernel {kernel} was built for another version of this program; build it again: panthorctl rig build{arguments}"
+    )]
+    Outdated {
+        /// The kernel.
+        kernel: String,
+        /// Arguments of the command that builds it.
+        arguments: String,
+    },
     /// The kernel is there without the binary that was asked for.
     #[error("rig kernel {kernel} has no {flavour} binary: {reason}")]
     NoBinary {
@@ -376,9 +386,33 @@ pub fn list_in(directory: &Path) -> Result<Vec<Kernel>, CacheError> {
 /// The kernel that was built last of those that the selector means.
 ///
 /// # Errors
-/// [`CacheError::NotBuilt`] with the command that builds it; what [`list`] says.
+/// [`CacheError::NotBuilt`] or [`CacheError::Outdated`] with the command that builds it; what [`list`] says.
 pub fn find(selector: &Selector) -> Result<Kernel, CacheError> {
-    find_in(&directory()?, selector)
+    let kernel = find_in(&directory()?, selector)?;
+    current(kernel)
+}
+
+/// The kernel, if its bridge and configuration are those of this program.
+fn current(kernel: Kernel) -> Result<Kernel, CacheError> {
+    if kernel.manifest.recipe == crate::build::recipe(kernel.manifest.variant) {
+        return Ok(kernel);
+    }
+    Err(CacheError::Outdated {
+        kernel: kernel.label(),
+        arguments: build_arguments(&kernel.manifest.name, kernel.manifest.variant),
+    })
+}
+
+/// What follows `panthorctl rig build` for such a kernel.
+fn build_arguments(name: &str, variant: Variant) -> String {
+    let mut arguments = match name {
+        "6.12" | "7.2" | "7.3" => format!(" --kernel {name}"),
+        _ => format!(" --source DIR --name {name}"),
+    };
+    if variant != Variant::Plain {
+        arguments += &format!(" --variant {variant}");
+    }
+    arguments
 }
 
 /// As [`find`], in another directory.
@@ -403,17 +437,10 @@ pub fn find_in(directory: &Path, selector: &Selector) -> Result<Kernel, CacheErr
         let name = selector.name.as_deref().unwrap_or(DEFAULT_NAME);
         let mut have: Vec<String> = kernels.iter().map(Kernel::label).collect();
         have.dedup();
-        let mut arguments = match name {
-            "6.12" | "7.2" | "7.3" => format!(" --kernel {name}"),
-            _ => format!(" --source DIR --name {name}"),
-        };
-        if selector.variant != Variant::Plain {
-            arguments += &format!(" --variant {}", selector.variant);
-        }
         CacheError::NotBuilt {
             wanted: label(name, selector.variant),
             have,
-            arguments,
+            arguments: build_arguments(name, selector.variant),
         }
     })
 }
@@ -508,6 +535,21 @@ pub(crate) mod tests {
             "no rig kernel theirs-gcov (there are: 7.2, 7.2-debug, mine); \
              build it: panthorctl rig build --source DIR --name theirs --variant gcov"
         );
+    }
+
+    #[test]
+    fn a_kernel_of_another_bridge_or_configuration_is_refused() {
+        let cache = tempfile::tempdir().expect("temporary directory");
+        let mut kernel = put(cache.path(), manifest("7.3", Variant::Plain, 1), "5555");
+        assert_eq!(
+            current(kernel.clone())
+                .expect_err("another recipe")
+                .to_string(),
+            "rig kernel 7.3 was built for another version of this program; \
+             build it again: panthorctl rig build --kernel 7.3"
+        );
+        kernel.manifest.recipe = crate::build::recipe(Variant::Plain);
+        assert_eq!(current(kernel).expect("this recipe").label(), "7.3");
     }
 
     #[test]
