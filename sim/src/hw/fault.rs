@@ -149,6 +149,8 @@ pub enum Kind {
         space: Option<u8>,
         /// Only this command (AS_COMMAND).
         command: Option<u8>,
+        /// For so long, in nanoseconds, after which the command ends; else until the next reset.
+        by: Option<u64>,
     },
     /// CLEAN_CACHES_COMPLETED does not come.
     FlushStuck,
@@ -306,8 +308,9 @@ pub const FAULTS: &[Spec] = &[
         params: &[
             ("as", "an address space, 0 to 31"),
             ("command", "update, lock, unlock, flush-pt or flush-mem"),
+            ("by", TIME),
         ],
-        help: "AS_ACTIVE stays set until the next reset; per command",
+        help: "AS_ACTIVE stays set so much longer, else until the next reset; per command",
     },
     Spec {
         name: "flush-stuck",

@@ -306,6 +306,7 @@ impl Spec {
             "as-stuck" => Kind::AsStuck {
                 space: given.slot("as")?,
                 command: given.get("command", as_command)?,
+                by: given.get("by", time)?,
             },
             "flush-stuck" => Kind::FlushStuck,
             "reset-stuck" => Kind::ResetStuck,
@@ -405,6 +406,15 @@ mod tests {
                 Kind::AsStuck {
                     space: Some(1),
                     command: Some(2),
+                    by: None,
+                },
+            ),
+            (
+                "as-stuck:by=150ms",
+                Kind::AsStuck {
+                    space: None,
+                    command: None,
+                    by: Some(150_000_000),
                 },
             ),
             ("flush-stuck", Kind::FlushStuck),

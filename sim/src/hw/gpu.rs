@@ -208,11 +208,13 @@ impl Core {
         let from = self.needs_l2(now, || format!("AS{number}: {command:?}"));
         match self.spaces.begin(number, command) {
             Err((rule, text)) => self.violations.add(now, rule, text),
-            Ok(_) if self.faults.as_stuck(number, command as u8, now) => {}
-            Ok(takes) => {
-                let at = from.saturating_add(takes);
-                self.events.push(at, Event::AsDone(number));
-            }
+            Ok(takes) => match self.faults.as_stuck(number, command as u8, now) {
+                Some(u64::MAX) => {}
+                late => {
+                    let at = from.saturating_add(takes).saturating_add(late.unwrap_or(0));
+                    self.events.push(at, Event::AsDone(number));
+                }
+            },
         }
     }
 

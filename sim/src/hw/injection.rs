@@ -181,11 +181,14 @@ impl Faults {
             .is_some()
     }
 
-    /// A command is given to an address space.
-    pub(super) fn as_stuck(&mut self, space: u8, command: u8, now: u64) -> bool {
+    /// A command is given to an address space: by how much it takes longer, [`u64::MAX`] where it does not end.
+    pub(super) fn as_stuck(&mut self, space: u8, command: u8, now: u64) -> Option<u64> {
         let fits = |asked: Option<u8>, is: u8| asked.is_none_or(|asked| asked == is);
-        let concerns = |kind: &Kind| matches!(*kind, Kind::AsStuck { space: s, command: c } if fits(s, space) && fits(c, command));
-        self.strike(now, concerns).is_some()
+        let concerns = |kind: &Kind| matches!(*kind, Kind::AsStuck { space: s, command: c, .. } if fits(s, space) && fits(c, command));
+        match self.strike(now, concerns)? {
+            Kind::AsStuck { by, .. } => Some(by.unwrap_or(u64::MAX)),
+            _ => None,
+        }
     }
 
     /// A cache flush is asked for.

@@ -118,7 +118,11 @@ impl Mcu {
         };
         let mut queue = Queue::with_ring(serial, index as u8, base, size);
         queue.set_extract(extract);
-        let mut activity = Activity::Busy;
+        // A stream that was in the middle of something goes on with it; a new one is about to begin.
+        let mut activity = match saved {
+            Some(_) => Activity::Busy,
+            None => Activity::Idle,
+        };
         let mut oom = false;
         let mut bad = lost;
         let mut task = 0;
