@@ -114,6 +114,11 @@ impl Claim {
 /// Where `record` differs from `expect`; empty where it agrees.
 pub fn differences(expect: &Expect, record: &Record) -> Vec<String> {
     let mut found = Vec::new();
+    for (fault, count) in &record.model.struck {
+        if *count == 0 {
+            found.push(format!("the fault {fault} never struck"));
+        }
+    }
     let victim = record.victim.as_ref();
     let fence = victim.and_then(|victim| victim.fences.first());
     if !expect.status.is_empty() {
@@ -182,7 +187,7 @@ pub fn differences(expect: &Expect, record: &Record) -> Vec<String> {
 
 /// The driver's own lines in the log.
 pub fn driver_lines(record: &Record) -> impl Iterator<Item = &str> {
-    let ours = |text: &&str| text.contains("panthor") || text.contains("drm");
+    let ours = |text: &&str| text.contains("[drm]");
     record.messages.iter().map(|m| m.text.as_str()).filter(ours)
 }
 

@@ -37,7 +37,10 @@ pub const BY_THE_GPU: &[Scenario] = &[
                 ..KILLED
             },
             new: LATE_SUCCESS,
-            lessons: &[],
+            lessons: &[(
+                "7.x",
+                "the same holds for the second client, and every start of a group costs 100 ms more, since panthor_fw_wait_acks looks once more after its time-out. The device does not suspend in the meantime: CSG_IDLE is lost too, so that pm.has_ref is kept.",
+            )],
         },
         in_ci: true,
         ..PLAIN
@@ -173,7 +176,10 @@ pub const BY_THE_GPU: &[Scenario] = &[
                 cure: &["R1"],
                 ..NOTHING
             },
-            lessons: &[],
+            lessons: &[(
+                "7.x",
+                "the healthy job submitted behind the waiter is just as stuck, 20 s and more. The only words in the log are about the other group. See findings/timer-lost-after-reset.md.",
+            )],
         },
         in_ci: true,
         ..PLAIN
@@ -220,7 +226,10 @@ pub const BY_THE_GPU: &[Scenario] = &[
                 log: Log::Says("update request timedout"),
                 ..KILLED
             },
-            lessons: &[],
+            lessons: &[(
+                "all",
+                "an immediate R1 fails with ENOSPC while the reset is under way; two seconds later it works (group_create_during_reset).",
+            )],
         },
         ..PLAIN
     },
@@ -273,7 +282,10 @@ pub const BY_THE_GPU: &[Scenario] = &[
                 after_ms: Some((5000, 7500)),
                 ..KILLED
             },
-            lessons: &[],
+            lessons: &[(
+                "all",
+                "the cure has to wait: GROUP_CREATE is ENOSPC until the firmware has booted (group_create_during_reset).",
+            )],
         },
         ..PLAIN
     },
@@ -291,7 +303,10 @@ pub const BY_THE_GPU: &[Scenario] = &[
             source: "panthor_sched.c: panthor_group_create; panthor_fw.c: panthor_reload_fw_sections",
             old: NOTHING,
             new: NOTHING,
-            lessons: &[],
+            lessons: &[(
+                "all",
+                "the size in the zeroed interface is 0, for which drm_mm_insert_node_in_range has ENOSPC. See findings/group-create-during-reset.md.",
+            )],
         },
         ..PLAIN
     },
@@ -314,7 +329,10 @@ pub const BY_THE_GPU: &[Scenario] = &[
                 log: Log::Says("Soft reset timeout"),
                 ..NOTHING
             },
-            lessons: &[],
+            lessons: &[(
+                "7.x",
+                "the driver never recovers: pending_reqs still notes the reset, so that later ones are not even issued (panthor_gpu_soft_reset), each with a warning.",
+            )],
         },
         ..PLAIN
     },
@@ -397,22 +415,31 @@ pub const BY_THE_GPU: &[Scenario] = &[
                 log: Log::Says("timedout"),
                 ..NOTHING
             },
-            lessons: &[],
+            lessons: &[(
+                "7.x",
+                "the second client had an idle group on a slot: it could not be suspended and is INNOCENT. The job that met the dead firmware passed.",
+            )],
         },
         ..PLAIN
     },
     Scenario {
         name: "ping_unanswered",
         what: "The firmware does not answer one ping, while an idle device is kept awake.",
-        provocation: Provocation::Healthy(1),
+        provocation: Provocation::Apart(15_000),
         faults: &["ping-unanswered:from=4500ms:once"],
         awake: true,
         watch_ms: 20_000,
         claim: Claim {
             text: "\"FW ping timeout, scheduling a reset\" within 12 s; jobs are not disturbed.",
             source: "panthor_fw.c: panthor_fw_ping_work",
-            old: FINE,
-            new: FINE,
+            old: Expect {
+                log: Log::Says("ping timeout"),
+                ..FINE
+            },
+            new: Expect {
+                log: Log::Says("ping timeout"),
+                ..FINE
+            },
             lessons: &[],
         },
         ..PLAIN
@@ -431,7 +458,10 @@ pub const BY_THE_GPU: &[Scenario] = &[
                 log: Log::Says("trying a slow reset"),
                 ..NOTHING
             },
-            lessons: &[],
+            lessons: &[(
+                "7.x",
+                "the slow attempt does not start the firmware anew: between the attempts the driver neither disables the MCU nor resets the GPU (panthor_gpu_suspend still sees reset.fast and only switches the L2 off), so that writing MCU_CONTROL a second time changes nothing in this model. The job fails with the resume's error and a warning; the next submission works, since the failure has been followed by a soft reset.",
+            )],
         },
         ..PLAIN
     },
@@ -451,7 +481,10 @@ pub const BY_THE_GPU: &[Scenario] = &[
                 cure: &["R5"],
                 ..NOTHING
             },
-            lessons: &[],
+            lessons: &[(
+                "7.x",
+                "every failed resume warns in queue_run_job; the job's fence has ETIMEDOUT, the group's state stays 0. GROUP_CREATE is ENOSPC from then on (group_create_during_reset), and after an unbind, which warns, the driver cannot be bound again while the firmware does not boot.",
+            )],
         },
         ..PLAIN
     },
@@ -459,13 +492,14 @@ pub const BY_THE_GPU: &[Scenario] = &[
     Scenario {
         name: "shader_unpowered",
         what: "The shader cores do not come up.",
-        provocation: Provocation::Healthy(1),
+        provocation: Provocation::Compute,
         faults: &["power-stuck:domain=shader:from=4500ms"],
         claim: Claim {
-            text: "Streams run, compute does not; this program's jobs here have no compute part and pass.",
+            text: "Streams run, compute does not: a job that asks for cores stands still and dies of the timer; the driver never \
+                   looks at the cores' power.",
             source: "panthor_gpu.c: panthor_gpu_l2_power_on (the cores are the firmware's business)",
-            old: NOTHING,
-            new: NOTHING,
+            old: KILLED,
+            new: KILLED,
             lessons: &[],
         },
         ..PLAIN
@@ -484,7 +518,10 @@ pub const BY_THE_GPU: &[Scenario] = &[
                 log: Log::Says("readiness"),
                 ..NOTHING
             },
-            lessons: &[],
+            lessons: &[(
+                "7.x",
+                "PWRTRANS is what stays set, and the driver says \"timeout waiting on L2:1 power transition\"; jobs fail at once with the resume's error, each with a warning. Nothing short of power cures it.",
+            )],
         },
         ..PLAIN
     },
@@ -492,7 +529,7 @@ pub const BY_THE_GPU: &[Scenario] = &[
         name: "as_stuck",
         what: "A command to an address space never ends, once, as the victim's group is bound.",
         provocation: Provocation::Healthy(1),
-        faults: &["as-stuck:from=4500ms:once"],
+        faults: &["as-stuck:command=update:from=4500ms:once"],
         awake: true,
         claim: Claim {
             text: "\"AS_ACTIVE bit stuck\" after 100 ms of busy waiting, and a reset; 7.x takes the failed bind for a failed \
@@ -511,9 +548,40 @@ pub const BY_THE_GPU: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
+        name: "reset_pending_latch",
+        what: "The command that gives the firmware its address space at a resume takes 150 ms, once: the driver gives up after \
+               100 ms, and the reset is asked for while the device is not active (reset latched). The second client's job, 30 s \
+               later, is the first that anybody submits after the victim's.",
+        provocation: Provocation::Healthy(1),
+        faults: &["as-stuck:as=0:by=150ms:from=4500ms:once"],
+        watch_ms: 60_000,
+        look_ms: 30_000,
+        claim: Claim {
+            text: "7.x: panthor_device_schedule_reset sets the flag but queues no work, since the device is resuming; the second, \
+                   slow attempt of the same resume succeeds and does not clear the flag. Ticks are dropped: the job's group never \
+                   gets a slot and has no timer. Fence pending, state 0, 0 % busy, until some other submission resumes the device \
+                   again, which clears the flag. 6.12 queues the reset at the end of the resume.",
+            source: "panthor_device.h: panthor_device_schedule_reset; panthor_device.c: panthor_device_resume",
+            old: NOTHING,
+            new: Expect {
+                status: &["signalled"],
+                after_ms: Some((29_000, 33_000)),
+                state: Some("0"),
+                log: Log::Says("AS_ACTIVE bit stuck"),
+                second: Some(true),
+                cure: &["none needed"],
+            },
+            lessons: &[(
+                "7.x",
+                "the waiting ends with the second client's submission, whose resume clears the flag (poke). Until then the device is even suspended: an onlooker sees an idle GPU, state 0, 0 bytes of active memory. See findings/reset-latched-at-resume.md.",
+            )],
+        },
+        in_ci: true,
+        ..PLAIN
+    },
+    Scenario {
         name: "as_stuck_at_resume",
-        what: "As as_stuck, but the first command is the one that gives the firmware its address space at a resume: the reset is \
-               asked for while the device is not active (the nearest to a latched reset from the GPU's side).",
+        what: "As reset_pending_latch, but the command ends only with a reset.",
         provocation: Provocation::Healthy(2),
         faults: &["as-stuck:as=0:from=4500ms:once"],
         claim: Claim {
@@ -542,7 +610,10 @@ pub const BY_THE_GPU: &[Scenario] = &[
                 log: Log::Says("Flush caches timeout"),
                 ..NOTHING
             },
-            lessons: &[],
+            lessons: &[(
+                "7.x",
+                "the flush that got stuck was the suspend's: panthor_sched_suspend sets the state of every group on a slot to TERMINATED without timedout or fatal_queues, so that GROUP_GET_STATE shows 0 for groups that refuse every submission with EINVAL; the second client lost its idle group that way, and every flush fails until the next reset (pending_reqs), which costs other jobs their five seconds. See findings/flush-timeout-at-suspend.md.",
+            )],
         },
         ..PLAIN
     },
@@ -571,7 +642,10 @@ pub const BY_THE_GPU: &[Scenario] = &[
                 second: Some(true),
                 cure: &["none needed"],
             },
-            lessons: &[],
+            lessons: &[(
+                "7.x",
+                "a submission without a stream afterwards fails with EINVAL too: it takes over the fence of the last job (queue_run_job, last_fence).",
+            )],
         },
         ..PLAIN
     },

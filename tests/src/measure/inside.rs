@@ -32,8 +32,6 @@ const STUCK: &str = "stuck";
 const VICTIM_AT_MS: u64 = 5000;
 /// From when on the faults of scenarios strike, as their `from=` says: see the test.
 pub const FAULT_AT_MS: u64 = 4500;
-/// How long after the submission the device is looked at, in milliseconds.
-const LOOK_MS: u64 = 1000;
 /// What a victim may take for everything but the watch, in milliseconds: the calls afterwards and two rungs.
 const AFTERWARDS_MS: u64 = 6 * HEALTHY_MS;
 /// How long a process may take to end after its input closed, in milliseconds.
@@ -84,7 +82,7 @@ pub fn on_simulator(scenario: &Scenario, transport: &SharedTransport) -> Result<
 /// # Errors
 /// [`StepError`] where the scenario could not be set up; a victim that hangs is a result.
 pub fn on_kernel(scenario: &Scenario, path: &str) -> Result<Record, StepError> {
-    let log = KernelLog::start();
+    let log = KernelLog::start(VICTIM_AT_MS * 1000);
     let at_start = snapshot(None);
     let driver = open(path).map(|device| device.version().to_string())?;
     let mut record = Record {
@@ -157,7 +155,7 @@ fn watch(scenario: &Scenario, victim: &mut Process, second: &mut Process, record
             return;
         }
     }
-    std::thread::sleep(Duration::from_millis(LOOK_MS));
+    std::thread::sleep(Duration::from_millis(scenario.look_ms));
     record.during = snapshot(Some(victim.id()));
     if scenario.kill {
         victim.kill();

@@ -95,7 +95,7 @@ impl Random {
 /// # Errors
 /// [`StepError`] where no client can be started.
 pub fn run(count: u32, seed: u64, path: &str) -> Result<KillsRecord, StepError> {
-    let log = KernelLog::start();
+    let log = KernelLog::start(0);
     let mut random = Random(seed);
     // The first client ever leaves lasting allocations of its own.
     fresh_line(path);

@@ -11,6 +11,8 @@ use super::scenario::{CLOCK_MHZ, Scenario};
 
 /// Lines of the kernel's log shown per scenario.
 const LOG_LINES: usize = 24;
+/// Milliseconds from which the victim's own preparations are told.
+const SETUP_MS: f64 = 20.0;
 /// Fences shown one by one.
 const FENCES: usize = 14;
 
@@ -122,6 +124,13 @@ fn evidence(text: &mut String, record: &Record) {
         let _ = writeln!(text, "- The victim: {}", tidy(gone));
     }
     if let Some(victim) = &record.victim {
+        if victim.setup_ms > SETUP_MS {
+            let _ = writeln!(
+                text,
+                "- From the first call to the last submission: {}",
+                milliseconds(victim.setup_ms)
+            );
+        }
         if !victim.fences.is_empty() {
             let fences: Vec<_> = victim.fences.iter().take(FENCES).map(fence_words).collect();
             let more = match victim.fences.len().saturating_sub(FENCES) {
@@ -174,6 +183,21 @@ fn evidence(text: &mut String, record: &Record) {
     } else {
         let _ = writeln!(text, "- Repair: {}", rungs.join("; "));
     }
+    let struck: Vec<_> = record
+        .model
+        .struck
+        .iter()
+        .map(|(fault, count)| format!("`{fault}` {count} times"))
+        .collect();
+    if !struck.is_empty() {
+        let _ = writeln!(text, "- Faults struck: {}", struck.join(", "));
+    }
+    for (rule, count) in &record.model.violations {
+        let _ = writeln!(
+            text,
+            "- Undefined on hardware, done by the driver: {rule} ({count} times)"
+        );
+    }
     seen(text, record);
     log(text, record);
     trace(text, record);
@@ -193,15 +217,15 @@ fn seen(text: &mut String, record: &Record) {
     let lines: Vec<_> = ["job", "mmu", "gpu"].map(line).into();
     let _ = writeln!(
         text,
-        "- Interrupts in the first second, and from then to the end of the watch: {}",
+        "- Interrupts until the look (a second after the submission, unless said otherwise), and from then to the end of the watch: {}",
         lines.join(", ")
     );
     let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "not available".to_owned());
     let count = |value: Option<usize>| value.map_or("–".to_owned(), |n| n.to_string());
     let _ = writeln!(
         text,
-        "- Power: {} after a second, {} at the end of the watch, {} with all clients closed; `panthor-active-memory` after a \
-         second: {}; buffer objects in debugfs before the first client and after the last: {}, {}",
+        "- Power: {} at the look, {} at the end of the watch, {} with all clients closed; `panthor-active-memory` at the \
+         look: {}; buffer objects in debugfs before the first client and after the last: {}, {}",
         word(&record.during.runtime_status),
         word(&record.after.runtime_status),
         word(&record.at_end.runtime_status),
@@ -217,7 +241,14 @@ fn log(text: &mut String, record: &Record) {
         return;
     }
     text.push_str("- Kernel log:\n\n```text\n");
-    for message in record.messages.iter().take(LOG_LINES) {
+    let telling =
+        |text: &str| text.contains("[drm]") || text.starts_with("WARNING") || text.contains("BUG");
+    let lines: Vec<_> = record
+        .messages
+        .iter()
+        .filter(|m| telling(&m.text))
+        .collect();
+    for message in lines.iter().take(LOG_LINES) {
         let _ = writeln!(
             text,
             "{:>8} {}",
@@ -225,8 +256,15 @@ fn log(text: &mut String, record: &Record) {
             tidy(&message.text)
         );
     }
-    if record.messages.len() > LOG_LINES {
-        let _ = writeln!(text, "… {} lines more", record.messages.len() - LOG_LINES);
+    if lines.len() > LOG_LINES {
+        let _ = writeln!(text, "… {} lines more", lines.len() - LOG_LINES);
+    }
+    if record.messages.len() > lines.len() {
+        let _ = writeln!(
+            text,
+            "({} lines of registers and stacks left out)",
+            record.messages.len() - lines.len()
+        );
     }
     text.push_str("```\n");
 }

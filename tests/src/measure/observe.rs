@@ -12,10 +12,16 @@ use super::record::{Message, Snapshot, TraceRecord};
 
 /// Where tracefs is mounted.
 const TRACING: &str = "/sys/kernel/tracing";
-/// The systems whose events are recorded; those that a kernel does not have are left out.
-const SYSTEMS: [&str; 5] = ["gpu_scheduler", "dma_fence", "panthor", "rpm", "irq"];
-/// Of the system `irq` only this event: the others fire for the kernel's own housekeeping.
-const IRQ_EVENT: &str = "irq/irq_handler_entry";
+/// The events that are recorded; those that a kernel does not have are left out. Of `irq` only one, since the others fire for
+/// the kernel's own housekeeping. Of `panthor` not `gpu_power_status`: switching it on resumes the device
+/// (`panthor_gpu.c`, panthor_gpu_power_changed_on) and so changes what is observed.
+const EVENTS: [&str; 5] = [
+    "gpu_scheduler",
+    "dma_fence",
+    "panthor/gpu_job_irq",
+    "rpm",
+    "irq/irq_handler_entry",
+];
 /// Kilobytes of the trace buffer.
 const TRACE_KB: &str = "16384";
 /// Lines kept of the trace's start and as many of its end.
@@ -118,13 +124,9 @@ impl Trace {
         let _ = write("buffer_size_kb", TRACE_KB);
         write("trace_clock", "mono")?;
         write("trace", "")?;
-        for system in SYSTEMS {
-            let enable = match system {
-                "irq" => format!("events/{IRQ_EVENT}/enable"),
-                system => format!("events/{system}/enable"),
-            };
-            // A system that this kernel does not have.
-            let _ = write(&enable, "1");
+        for events in EVENTS {
+            // Not there in every kernel.
+            let _ = write(&format!("events/{events}/enable"), "1");
         }
         write("tracing_on", "1")?;
         Some(Self(()))
@@ -222,21 +224,20 @@ impl Fnv {
 #[derive(Debug)]
 pub struct KernelLog {
     file: fs::File,
-    start_us: u64,
+    zero_us: u64,
 }
 
 impl KernelLog {
-    /// Starts at the log's present end; `None` where `/dev/kmsg` may not be read.
-    pub fn start() -> Option<Self> {
+    /// Starts at the log's present end; times are told from `zero_us` of the monotonic clock. `None` where `/dev/kmsg` may
+    /// not be read.
+    pub fn start(zero_us: u64) -> Option<Self> {
         let file = fs::OpenOptions::new()
             .read(true)
             .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
             .open("/dev/kmsg")
             .ok()?;
         rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0)).ok()?;
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        let start_us = now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000;
-        Some(Self { file, start_us })
+        Some(Self { file, zero_us })
     }
 
     /// The lines since then.
@@ -249,7 +250,7 @@ impl KernelLog {
                 Ok(0) => break,
                 Ok(len) => {
                     let text = String::from_utf8_lossy(&buffer[..len]);
-                    messages.extend(message(&text, self.start_us));
+                    messages.extend(message(&text, self.zero_us));
                 }
                 Err(error)
                     if error.raw_os_error() == Some(rustix::io::Errno::PIPE.raw_os_error()) => {}
@@ -261,14 +262,14 @@ impl KernelLog {
 }
 
 /// One record of `/dev/kmsg`: `priority,sequence,microseconds,flags;text`, continued by lines with a space.
-fn message(record: &str, start_us: u64) -> Option<Message> {
+fn message(record: &str, zero_us: u64) -> Option<Message> {
     let (head, text) = record.split_once(';')?;
     let mut fields = head.split(',');
     let priority: u32 = fields.next()?.parse().ok()?;
     let at_us: u64 = fields.nth(1)?.parse().ok()?;
     let text = text.lines().next()?.replace("\\x0a", " / ");
     Some(Message {
-        at_ms: (at_us.saturating_sub(start_us)) as f64 / 1000.0,
+        at_ms: (at_us as f64 - zero_us as f64) / 1000.0,
         level: (priority & 7) as u8, // three bits
         text: text.trim_end_matches(" / ").trim_end().to_owned(),
     })

@@ -42,6 +42,10 @@ fn set(n: u64, value: u64) -> String {
 pub enum Provocation {
     /// `n` healthy jobs, each awaited before the next.
     Healthy(u32),
+    /// Two healthy jobs with so many milliseconds between them.
+    Apart(u64),
+    /// A stream that asks for the compute resource, which needs shader power.
+    Compute,
     /// A stream that branches to itself.
     EndlessLoop,
     /// A stream that counts down `turns` times.
@@ -132,12 +136,30 @@ pub fn provoke(client: &Client, provocation: Provocation) -> Result<Provoked, St
     match provocation {
         Provocation::Healthy(n) => {
             for i in 0..n {
-                let job = client.submit(&group, 0, &format!("job {i}"), "")?;
+                let job = match client.submit(&group, 0, &format!("job {i}"), "") {
+                    Ok(job) => job,
+                    Err(error) if i > 0 => {
+                        out.fact(&format!("GROUP_SUBMIT of job {i}"), error_word(&error));
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                };
                 if i + 1 < n {
                     client.finish(&job, 20_000)?;
                 }
                 out.jobs.push(job);
             }
+        }
+        Provocation::Apart(ms) => {
+            let first = client.submit(&group, 0, "first", "")?;
+            client.sleep(ms);
+            out.jobs.push(first);
+            out.jobs.push(client.submit(&group, 0, "second", "")?);
+        }
+        Provocation::Compute => {
+            // Without descriptors: the firmware looks for cores first, and finds none.
+            let body = "REQ_RESOURCE.compute\nRUN_COMPUTE.x_axis.srt0.spd0.tsd0.fau0 #1";
+            out.jobs.push(client.submit(&group, 0, "compute", body)?);
         }
         Provocation::EndlessLoop => out.jobs.push(client.submit(&group, 0, "loop", ENDLESS)?),
         Provocation::LongJob { turns } => {

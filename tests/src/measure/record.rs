@@ -71,6 +71,8 @@ pub struct RungRecord {
 /// What the victim itself reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VictimRecord {
+    /// Milliseconds that VM, buffer, groups and submissions took.
+    pub setup_ms: f64,
     /// The watched fences, in order of submission.
     pub fences: Vec<FenceRecord>,
     /// Its groups after the watch.
@@ -138,16 +140,27 @@ pub struct Record {
     pub after: Snapshot,
     /// At the end, with all clients closed.
     pub at_end: Snapshot,
-    /// Kernel messages since the start of the scenario, with their time in seconds since then.
+    /// Kernel messages since the start of the scenario.
     pub messages: Vec<Message>,
     /// Tracepoints, where tracefs may be read.
     pub trace: Option<TraceRecord>,
+    /// What the modelled GPU counted; filled in by the half outside.
+    pub model: ModelRecord,
+}
+
+/// What the modelled GPU counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModelRecord {
+    /// Each fault and how often it struck.
+    pub struck: Vec<(String, u64)>,
+    /// What the driver did that hardware leaves undefined, and how often.
+    pub violations: Vec<(String, u64)>,
 }
 
 /// A line of the kernel's log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Milliseconds since the start of the scenario.
+    /// Milliseconds since the victim's start (a submission follows at once).
     pub at_ms: f64,
     /// Its level, 0 (emergency) to 7 (debug).
     pub level: u8,

@@ -19,6 +19,8 @@ pub struct Scenario {
     pub gpu_mhz: Option<&'static str>,
     /// How long the victim's fences are watched, in milliseconds.
     pub watch_ms: u64,
+    /// When the device is looked at and the second client submits, in milliseconds after the submission.
+    pub look_ms: u64,
     /// The victim is killed (SIGKILL) a second after its submission.
     pub kill: bool,
     /// The device is kept from suspending (`power/control=on`) from before the victim's start.
@@ -56,6 +58,7 @@ pub(super) const PLAIN: Scenario = Scenario {
     faults: &[],
     gpu_mhz: None,
     watch_ms: 20_000,
+    look_ms: 1000,
     kill: false,
     awake: false,
     claim: Claim {
@@ -95,7 +98,10 @@ pub const BY_CLIENTS: &[Scenario] = &[
             source: "panthor_sched.c: queue_timeout_work, queue_timedout_job, group_term_post_processing",
             old: KILLED,
             new: KILLED,
-            lessons: &[],
+            lessons: &[(
+                "7.x",
+                "the 80 ms above five seconds are the timer wheel: at HZ=100 a timer of 500 jiffies has a granularity of eight (kernel/time/timer.c). The group keeps its slot until then, and its VM counts as active memory.",
+            )],
         },
         in_ci: true,
         ..PLAIN
@@ -150,6 +156,7 @@ pub const BY_CLIENTS: &[Scenario] = &[
         name: "sync_wait_by_cpu",
         what: "A stream waits for a sync object; a second later the CPU stores the awaited value.",
         provocation: Provocation::SyncWaitByCpu,
+        look_ms: 8000,
         claim: Claim {
             text: "A store by the CPU wakes nobody: the driver looks at sync objects only after an event of the GPU. The \
                    job dies of the timer although what it waited for has come.",
@@ -165,6 +172,7 @@ pub const BY_CLIENTS: &[Scenario] = &[
         what: "A waiting group of low priority has lost its slot to seven waiting groups and one that runs; the running one \
                satisfies the wait after 0.3 s and runs on for three seconds (lost tick, by behaviour of clients).",
         provocation: Provocation::SyncWaitEvicted { turns: turns(3000) },
+        look_ms: 8000,
         claim: Claim {
             text: "The group is made runnable, but nothing asks for a tick unless its priority is realtime: it waits, \
                    silent and with its fence pending, until some other event makes the scheduler look.",
@@ -175,7 +183,10 @@ pub const BY_CLIENTS: &[Scenario] = &[
                 after_ms: Some((3000, 5000)),
                 ..NOTHING
             },
-            lessons: &[],
+            lessons: &[(
+                "7.x",
+                "the waiter goes on only when the signaller has ended and its CSG_IDLE event asks for a tick (csg_slot_process_idle_event_locked): three seconds for nothing, without a word. Any submission of any client ends the wait earlier. Had the signaller run on for five seconds, the waiter would have been killed for a timeout though its wait was satisfied.",
+            )],
         },
         ..PLAIN
     },
@@ -278,7 +289,10 @@ pub const BY_CLIENTS: &[Scenario] = &[
             source: "panthor_mmu.c: panthor_mmu_irq_handler; panthor_sched.c: tick_ctx_init",
             old: FATAL_FAULT,
             new: FATAL_FAULT,
-            lessons: &[],
+            lessons: &[(
+                "all",
+                "a new group in the same VM is enough (R1): panthor_vm_active clears unhandled_fault and enables the address space again.",
+            )],
         },
         in_ci: true,
         ..PLAIN

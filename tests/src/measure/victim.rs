@@ -2,13 +2,17 @@
 
 use panthor_uapi::{BindOp, BoFlags, Device, GpuVa, Group, SyncOp, VmBindOpFlags};
 
-use super::client::{BASE, Client, StepError, error_word, group_record};
+use super::client::{BASE, Client, MS, StepError, error_word, group_record};
 use super::provoke::{Provocation, Provoked, provoke};
 use super::record::{CallRecord, FenceRecord, RungRecord, VictimRecord};
 
 /// How long a healthy job may take after the fact, in milliseconds: longer than the driver's five seconds, the hundred
 /// milliseconds of each acknowledgement and a reset together.
 pub const HEALTHY_MS: u64 = 20_000;
+
+/// How long a reset may take at most, in milliseconds (`panthor_device.c`, panthor_device_reset_work: its waits add up to
+/// less).
+const RESET_MS: u64 = 2000;
 
 /// Runs `provocation` on `device` and watches its fences for `watch_ms` milliseconds. `stuck` is called once everything
 /// is submitted.
@@ -21,10 +25,14 @@ pub fn run(
     watch_ms: u64,
     stuck: &mut dyn FnMut(),
 ) -> Result<VictimRecord, StepError> {
+    let begin = device.transport().now();
     let client = Client::new(device)?;
     let provoked = provoke(&client, provocation)?;
+    let mut record = VictimRecord {
+        setup_ms: (client.now() - begin) as f64 / MS as f64,
+        ..VictimRecord::default()
+    };
     stuck();
-    let mut record = VictimRecord::default();
     for job in &provoked.jobs {
         record.fences.push(client.finish(job, watch_ms)?);
     }
@@ -48,10 +56,18 @@ pub fn run(
     if !record.healthy {
         drop(group);
         drop(groups);
-        let (cured, rung) = rung_one(&client);
-        record.rungs.push(rung);
-        if !cured {
+        record.rungs.push(rung_one(
+            &client,
+            "destroy the group, create another, submit",
+        ));
+        if !record.rungs[0].cured {
             record.rungs.push(rung_two(device));
+        }
+        if !record.rungs.iter().any(|rung| rung.cured) {
+            client.sleep(RESET_MS);
+            record
+                .rungs
+                .push(rung_one(&client, "another group, two seconds later"));
         }
     }
     drop(keep);
@@ -59,18 +75,16 @@ pub fn run(
 }
 
 /// R1: the group destroyed (before the call) and another created in the same VM.
-fn rung_one(client: &Client) -> (bool, RungRecord) {
+fn rung_one(client: &Client, what: &str) -> RungRecord {
     let result = client
         .group(1)
         .and_then(|group| client.healthy(&group, HEALTHY_MS));
-    let cured = passed(&result);
-    let rung = RungRecord {
+    RungRecord {
         rung: "R1".to_owned(),
-        what: "destroy the group, create another, submit".to_owned(),
-        cured,
+        what: what.to_owned(),
+        cured: passed(&result),
         result: in_words(&result),
-    };
-    (cured, rung)
+    }
 }
 
 /// R2: another VM with another group on the same descriptor.
