@@ -11,7 +11,7 @@ pub const VERSION: u32 = 1;
 /// Most bytes of a payload.
 pub const MAX_PAYLOAD: usize = 32 << 10;
 /// Bytes before the payload.
-const HEAD: usize = 8;
+pub(super) const HEAD: usize = 8;
 
 /// A frame that is none.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -108,7 +108,7 @@ pub enum Outward {
     },
     /// What the command wrote.
     Output(Stream, Vec<u8>),
-    /// As many more bytes of standard input may be sent.
+    /// As many more bytes of frames with standard input may be sent.
     Credit(u32),
     /// The command closed its standard input: no more need be sent.
     InputClosed,
@@ -133,7 +133,7 @@ pub enum Outward {
 /// From the caller inwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inward {
-    /// Standard input; never more than was credited.
+    /// Standard input; its frames are never longer than was credited.
     Input(Vec<u8>),
     /// Standard input has ended.
     InputEnd,

@@ -8,9 +8,7 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,8 +18,11 @@ use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 use rustix::termios::{OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
-use super::frame::{Ended, Inward, MAX_PAYLOAD, Outward, Parser, Payload, Stage, Stream, VERSION};
+use super::frame::{
+    Ended, HEAD, Inward, MAX_PAYLOAD, Outward, Parser, Payload, Stage, Stream, VERSION,
+};
 use super::order::{Order, Stdin};
+use super::spawn::spawn;
 use super::tree;
 
 /// First argument of the program as init.
@@ -34,8 +35,10 @@ const CHANNEL: &str = "/dev/tty1";
 const OUT_TERMINAL: &str = "/dev/tty2";
 /// The line that is its standard error.
 const ERR_TERMINAL: &str = "/dev/tty3";
-/// Bytes of standard input that may be under way.
-const WINDOW: usize = 64 << 10;
+/// Bytes of frames with standard input that may be under way. The line holds 4096 (drivers/tty/n_tty.c, N_TTY_BUF_SIZE);
+/// with fewer than 128 of them free it is throttled, and User Mode Linux then never reads from the host again
+/// (arch/um/drivers/line.c: `line_throttle` takes the descriptor off the list and `line_unthrottle` does not put it back).
+const WINDOW: usize = 3 << 10;
 /// Bytes of output that wait for the channel at most: beyond, the command waits.
 const QUEUE: usize = 256 << 10;
 /// How long what the command leaves behind may take to die, in ns of the machine's clock.
@@ -277,11 +280,11 @@ struct Relay {
     /// The command, which leads a session and a process group.
     command: Pid,
     ended: OwnedFd,
-    input: Option<ChildStdin>,
+    input: Option<File>,
     /// What came for `input` and did not fit yet.
     waiting: VecDeque<u8>,
-    /// What was written to `input` and not credited again.
-    taken: usize,
+    /// Bytes of frames that came and were not credited again.
+    owed: usize,
     input_over: bool,
     outputs: [Option<OwnedFd>; 2],
     /// The lines that are terminals of the command, for their size.
@@ -306,7 +309,7 @@ impl Relay {
             ws_ypixel: 0,
         };
         let mut terminals = Vec::new();
-        let mut terminal = |name: &str, cooked: bool| -> Result<Stdio, Failed> {
+        let mut terminal = |name: &str, cooked: bool| -> Result<OwnedFd, Failed> {
             let line = OpenOptions::new()
                 .read(cooked)
                 .write(true)
@@ -325,60 +328,48 @@ impl Relay {
             terminals.push(line);
             Ok(theirs.into())
         };
-        let mut command = Command::new(program);
-        command
-            .args(&order.argv[1..])
-            .env_clear()
-            .envs(order.env.iter().map(|(n, v)| (n, v)))
-            .current_dir(&order.cwd);
-        if t.controlling {
-            command
-                .stdin(terminal(OUT_TERMINAL, true)?)
-                .stdout(terminal(OUT_TERMINAL, true)?)
-                .stderr(terminal(OUT_TERMINAL, true)?);
+        let pipe = || {
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+                .map_err(|e| io("a pipe")(e.into()))
+        };
+        let (mut input, mut outputs) = (None, [None, None]);
+        let streams = if t.controlling {
+            let line = terminal(OUT_TERMINAL, true)?;
+            let again = || line.try_clone().map_err(io(OUT_TERMINAL));
+            [again()?, again()?, line]
         } else {
-            command.stdin(match order.stdin {
-                Stdin::Null => Stdio::null(),
-                Stdin::Channel => Stdio::piped(),
-            });
-            command.stdout(match t.out {
-                true => terminal(OUT_TERMINAL, false)?,
-                false => Stdio::piped(),
-            });
-            command.stderr(match t.err {
-                true => terminal(ERR_TERMINAL, false)?,
-                false => Stdio::piped(),
-            });
-        }
-        fs::metadata(&order.cwd).map_err(io(&format!("directory {}", order.cwd.display())))?;
-        let (identity, umask, controlling) = (order.identity.clone(), order.umask, t.controlling);
-        // SAFETY: the closure runs in the forked child of a process with one thread, and makes system calls only.
-        unsafe {
-            command.pre_exec(move || {
-                rustix::process::setsid()?;
-                if controlling {
-                    rustix::process::ioctl_tiocsctty(io::stdin().as_fd())?;
+            let stdin = match order.stdin {
+                Stdin::Null => File::open("/dev/null").map_err(io("/dev/null"))?.into(),
+                Stdin::Channel => {
+                    let (theirs, ours) = pipe()?;
+                    input = Some(File::from(ours));
+                    theirs
                 }
-                rustix::process::umask(rustix::fs::Mode::from_raw_mode(umask));
-                super::identity::assume(&identity)
-            });
-        }
-        let mut child = command.spawn().map_err(|e| {
+            };
+            let mut output = |i: usize, wanted: bool, name: &str| match wanted {
+                true => terminal(name, false),
+                false => {
+                    let (ours, theirs) = pipe()?;
+                    outputs[i] = Some(ours);
+                    Ok(theirs)
+                }
+            };
+            [
+                stdin,
+                output(0, t.out, OUT_TERMINAL)?,
+                output(1, t.err, ERR_TERMINAL)?,
+            ]
+        };
+        fs::metadata(&order.cwd).map_err(io(&format!("directory {}", order.cwd.display())))?;
+        let pid = spawn(order, streams).map_err(|e| {
             let stage = match e.kind() {
                 io::ErrorKind::NotFound => Stage::NotFound,
                 _ => Stage::Start,
             };
             (stage, format!("{}: {e}", program.to_string_lossy()))
         })?;
-        drop(command);
-        let pid = Pid::from_child(&child);
         let ended = rustix::process::pidfd_open(pid, PidfdFlags::empty())
             .map_err(|e| io("pidfd_open")(e.into()))?;
-        let input = child.stdin.take();
-        let outputs = [
-            child.stdout.take().map(OwnedFd::from),
-            child.stderr.take().map(OwnedFd::from),
-        ];
         let ends = outputs.iter().flatten().map(AsFd::as_fd);
         for end in ends.chain(input.as_ref().map(AsFd::as_fd)) {
             rustix::fs::fcntl_setfl(end, OFlags::NONBLOCK).map_err(|e| io("a pipe")(e.into()))?;
@@ -388,7 +379,7 @@ impl Relay {
             ended,
             input,
             waiting: VecDeque::new(),
-            taken: 0,
+            owed: 0,
             input_over: false,
             outputs,
             terminals,
@@ -466,7 +457,8 @@ impl Relay {
     fn obey(&mut self, frame: Inward, channel: &mut Channel) -> io::Result<()> {
         match frame {
             Inward::Input(bytes) => {
-                if self.waiting.len() + bytes.len() > WINDOW {
+                self.owed += bytes.len() + HEAD;
+                if self.owed > WINDOW {
                     return Err(io::Error::other("more input than was credited"));
                 }
                 self.waiting.extend(bytes);
@@ -547,10 +539,7 @@ impl Relay {
                 break;
             }
             match input.write(self.waiting.as_slices().0) {
-                Ok(n) => {
-                    self.waiting.drain(..n);
-                    self.taken += n;
-                }
+                Ok(n) => drop(self.waiting.drain(..n)),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => {
@@ -565,8 +554,12 @@ impl Relay {
             channel.send(&Outward::InputClosed);
         } else if self.waiting.is_empty() && self.input_over {
             self.input = None;
-        } else if self.taken >= WINDOW / 4 && !self.input_over {
-            channel.send(&Outward::Credit(std::mem::take(&mut self.taken) as u32));
+        } else if !self.input_over {
+            let taken = self.owed - self.waiting.len();
+            if taken >= WINDOW / 3 {
+                self.owed = self.waiting.len();
+                channel.send(&Outward::Credit(taken as u32));
+            }
         }
         Ok(())
     }

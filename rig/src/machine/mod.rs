@@ -27,6 +27,7 @@ mod model;
 mod options;
 mod order;
 mod relay;
+mod spawn;
 mod terminal;
 mod tree;
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::frame::{
-    Ended, FrameError, Inward, MAX_PAYLOAD, Outward, Parser, Payload, Stage, Stream,
+    Ended, FrameError, HEAD, Inward, MAX_PAYLOAD, Outward, Parser, Payload, Stage, Stream,
 };
 
 /// How long init may take to pass a signal on, before the machine counts as stuck and is killed. It takes microseconds,
@@ -107,7 +107,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 pub(super) struct Relay {
     events: Receiver<Event>,
     control: Control,
-    /// Bytes that may be read from the input, for its thread.
+    /// Bytes of frames with input that may be sent, for its thread.
     credit: Option<std::sync::mpsc::Sender<usize>>,
 }
 
@@ -278,20 +278,20 @@ fn feed(reader: &mut dyn Read, granted: &Receiver<usize>, control: &Control) {
         while let Ok(more) = granted.try_recv() {
             credit += more;
         }
-        if credit == 0 {
+        if credit <= HEAD {
             match granted.recv() {
-                Ok(more) => credit = more,
+                Ok(more) => credit += more,
                 Err(_) => return,
             }
             continue;
         }
-        let most = credit.min(bytes.len());
+        let most = (credit - HEAD).min(bytes.len());
         match reader.read(&mut bytes[..most]) {
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
             // An input that cannot be read has ended.
             Ok(0) | Err(_) => return control.send(&Inward::InputEnd),
             Ok(n) => {
-                credit -= n;
+                credit -= n + HEAD;
                 control.send(&Inward::Input(bytes[..n].to_vec()));
             }
         }
