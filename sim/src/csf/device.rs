@@ -104,6 +104,8 @@ pub struct Device {
     sync: HashMap<usize, Knowledge>,
     /// What full flushes have made visible to everybody.
     pub(super) flushed: AgentSet,
+    /// Agents that were done at a flush of all caches by the host.
+    flushed_by_host: AgentSet,
     pub(super) progress: HashMap<(u32, u8), u64>,
     events: VecDeque<Event>,
 }
@@ -129,6 +131,7 @@ impl Device {
             cores_free: 0,
             sync: HashMap::new(),
             flushed: AgentSet::below(1),
+            flushed_by_host: AgentSet::below(1),
             progress: HashMap::new(),
             events: VecDeque::new(),
         }
@@ -202,6 +205,22 @@ impl Device {
         self.set_end(agent, group, end, now);
         if end != u64::MAX {
             self.cores_free = self.cores_free.max(end);
+        }
+    }
+
+    /// The host has cleaned and invalidated all caches at cycle `now`, as it does before it takes pages away and gives
+    /// them to somebody else: what was done by then is in memory, and is read from there.
+    pub fn flushed_by_host(&mut self, now: u64) {
+        let done = self.done(now);
+        self.flushed.union(&done);
+        self.flushed_by_host.union(&done);
+    }
+
+    /// What a queue knows at the beginning of a job, whoever has done it.
+    pub(super) fn known_to_all(&self) -> Knowledge {
+        Knowledge {
+            waited: self.flushed_by_host.clone(),
+            visible: self.flushed_by_host.clone(),
         }
     }
 

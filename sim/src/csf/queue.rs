@@ -276,6 +276,11 @@ impl Queue {
         if self.dead {
             return Stop::Never;
         }
+        if self.kernel() {
+            // The ring's pages may have been somebody else's before.
+            self.known.union(&env.device.known_to_all());
+            self.forget_view();
+        }
         let mut port = Port::new(env.space, env.caches, self.view(env.device.rule()));
         for _ in 0..budget {
             if let Err(fault) = self.run_deferred(env, &mut port) {

@@ -110,6 +110,7 @@ impl Core {
     pub(super) fn flush_done(&mut self, l2: FlushMode, lsc: FlushMode) {
         self.control.flushing = false;
         self.caches.flush(l2, lsc, None);
+        self.note_flush(l2, lsc);
         self.irqs.raise(Line::Gpu, GPU_IRQ_CLEAN_CACHES_COMPLETED);
     }
 

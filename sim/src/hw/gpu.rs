@@ -43,6 +43,7 @@ pub(super) enum Call {
     Event(u64),
     SpaceChanged(u8),
     PowerChanged,
+    CachesFlushed,
 }
 
 /// Everything but the firmware.
@@ -227,6 +228,7 @@ impl Core {
         };
         if let Some(lsc) = lsc {
             self.caches.flush(FlushMode::CleanInvalidate, lsc, None);
+            self.note_flush(FlushMode::CleanInvalidate, lsc);
         }
         self.irqs.raise(
             Line::Mmu,
@@ -234,6 +236,13 @@ impl Core {
         );
         if changed {
             self.calls.push_back(Call::SpaceChanged(number));
+        }
+    }
+
+    /// Tells the firmware when the host's flush has left nothing of what came before it in any cache.
+    pub(super) fn note_flush(&mut self, l2: FlushMode, lsc: FlushMode) {
+        if l2 == FlushMode::CleanInvalidate && lsc == FlushMode::CleanInvalidate {
+            self.calls.push_back(Call::CachesFlushed);
         }
     }
 
@@ -257,6 +266,7 @@ impl Core {
         if changes && !on && domain == Domain::L2 {
             // A cache that goes off writes back what it holds.
             self.caches.clean_invalidate();
+            self.note_flush(FlushMode::CleanInvalidate, FlushMode::CleanInvalidate);
         }
         if !changes && !self.power.is_changing() {
             // Nothing is left to be done.

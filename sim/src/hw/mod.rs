@@ -305,6 +305,7 @@ impl Hardware {
                     self.firmware.address_space_changed(&mut ctx, number);
                 }
                 Call::PowerChanged => self.firmware.power_changed(&mut ctx),
+                Call::CachesFlushed => self.firmware.caches_flushed(&mut ctx),
             }
         }
         let core = &mut self.core;

@@ -49,6 +49,9 @@ impl Firmware for Probe {
     fn power_changed(&mut self, ctx: &mut Ctx<'_>) {
         self.note(ctx.now(), "power".into());
     }
+    fn caches_flushed(&mut self, ctx: &mut Ctx<'_>) {
+        self.note(ctx.now(), "flushed".into());
+    }
     fn reset(&mut self) {
         self.note(0, "reset".into());
     }

@@ -143,3 +143,27 @@ fn knowledge_that_does_not_fit_is_cut() {
     let end = m.run(&mut other);
     assert!(matches!(end, Stop::Idle), "{end:?}");
 }
+
+/// The driver gives pages that a GPU wrote to another group's ring once it has flushed all caches; before, what the ring
+/// holds is undefined.
+#[test]
+fn a_ring_may_lie_where_others_wrote_once_the_host_has_flushed() {
+    let mut m = machine();
+    let store = format!(
+        "MOVE48 d50, #{DATA:#x}\nMOVE48 d52, #0\nSTORE_MULTIPLE [d50], r52\nSTORE_MULTIPLE [d50 + 4], r53\nWAIT #0xFF\n"
+    );
+    let mut before = ring_queue(&m, &format!("{PREPARE}{store}"));
+    assert!(matches!(m.run(&mut before), Stop::Idle));
+    let ring = |m: &mut Machine| {
+        let mut queue = Queue::with_ring(9, 0, DATA, 4096);
+        queue.set_insert(8);
+        m.run(&mut queue)
+    };
+    let Stop::Fault(fault) = ring(&mut m) else {
+        panic!("read what nobody waited for");
+    };
+    assert!(fault.to_string().contains("without a wait"), "{fault}");
+    m.caches.clean_invalidate();
+    m.device.flushed_by_host(m.now);
+    assert!(matches!(ring(&mut m), Stop::Idle));
+}

@@ -399,6 +399,10 @@ impl Firmware for Mcu {
         }
     }
 
+    fn caches_flushed(&mut self, ctx: &mut Ctx<'_>) {
+        self.device.flushed_by_host(ctx.now_cycles());
+    }
+
     fn reset(&mut self) {
         self.drop_groups();
         self.global.done &= !glb::HALT;

@@ -69,6 +69,9 @@ pub trait Firmware: Send {
     /// A change of power is done ([`Ctx::power_on`]).
     fn power_changed(&mut self, ctx: &mut Ctx<'_>);
 
+    /// The host has cleaned and invalidated all caches: whatever was done before is in memory.
+    fn caches_flushed(&mut self, ctx: &mut Ctx<'_>);
+
     /// The GPU was reset: everything is forgotten. Memory stays.
     fn reset(&mut self);
 }
