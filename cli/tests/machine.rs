@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use common::{Ran, command, json, refused};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use panthor_rig::cache::{self, Selector, Variant};
+use panthor_rig::cache::{self, Flavour, Selector, Variant};
 
 /// Names of the plain kernels that are there; empty, with a word about it, where there is none.
 fn kernels() -> Vec<String> {
@@ -409,6 +409,35 @@ fn a_malformed_rig_string_is_a_usage_error() {
             &words,
         );
     }
+}
+
+#[test]
+fn several_cpus_on_the_wall_clock() {
+    let Some(kernel) = kernel() else { return };
+    let wanted = Selector {
+        name: Some(kernel.clone()),
+        variant: Variant::Plain,
+    };
+    let found = cache::find(&wanted).expect("it was there");
+    if let Err(why) = found.binary(Flavour::Smp) {
+        eprintln!("not tested: {why}");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut run = inside(&kernel, "smp,cpus=3", "nproc; cat; kill -HUP $$");
+    run.env("TMPDIR", folder.path());
+    run.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = run.spawn().expect("it runs");
+    let text = "0123456789abcde\n".repeat(4096);
+    let mut input = child.stdin.take().expect("its input");
+    let output = std::thread::scope(|scope| {
+        let bytes = text.as_bytes();
+        scope.spawn(move || input.write_all(bytes).expect("it reads"));
+        child.wait_with_output().expect("its output")
+    });
+    assert_eq!(output.status.signal(), Some(Signal::SIGHUP as i32));
+    assert!(output.stdout == ["3\n", &text].concat().as_bytes());
+    nothing_left(folder.path());
 }
 
 #[test]

@@ -496,7 +496,8 @@ fn arguments(options: &Options, dir: &Path) -> Vec<OsString> {
     if !options.on_wall_clock() {
         args.push("time-travel=inf-cpu".into());
     }
-    if let Some(on) = options.seccomp {
+    // User Mode Linux has several CPUs with seccomp only (arch/um/os-Linux/start_up.c).
+    if let Some(on) = options.seccomp.or(options.smp.then_some(true)) {
         args.push(if on { "seccomp=on" } else { "seccomp=off" }.into());
     }
     args

@@ -54,7 +54,8 @@ pub struct Options {
     pub log: Option<PathBuf>,
     /// `trace=FILE`: where the model writes each register access.
     pub trace: Option<PathBuf>,
-    /// `seccomp=0|1`: how User Mode Linux catches system calls on 7.x (6.12 knows only ptrace).
+    /// `seccomp=0|1`: how User Mode Linux catches system calls on 7.x (6.12 knows only ptrace). None: by ptrace with one
+    /// CPU; several need seccomp.
     pub seccomp: Option<bool>,
     /// What concerns the GPU.
     pub hardware: Hardware,
@@ -207,6 +208,12 @@ impl FromStr for Options {
                 "rig option clock=virtual: several CPUs (smp) have the wall clock only".to_owned(),
             ));
         }
+        if options.smp && options.seccomp == Some(false) {
+            return Err(MachineError::Options(
+                "rig option seccomp=0: with several CPUs (smp) User Mode Linux cannot use ptrace"
+                    .to_owned(),
+            ));
+        }
         Ok(options)
     }
 }
@@ -262,6 +269,7 @@ mod tests {
             ("rig:cpus=5", ["\"5\"", "1 to 4"]),
             ("rig:clock=sun", ["\"sun\"", "virtual or wall"]),
             ("rig:smp,clock=virtual", ["clock=virtual", "smp"]),
+            ("rig:smp,seccomp=0", ["seccomp=0", "ptrace"]),
             ("rig:smp=2", ["\"2\"", "0 or 1"]),
             ("rig:user=0", ["\"0\"", "root"]),
             ("rig:boot_timeout=0", ["\"0\"", "86400"]),
