@@ -37,10 +37,16 @@ pub const BY_THE_GPU: &[Scenario] = &[
                 ..KILLED
             },
             new: LATE_SUCCESS,
-            lessons: &[(
-                "7.x",
-                "the same holds for the second client, and every start of a group costs 100 ms more, since panthor_fw_wait_acks looks once more after its time-out. The device does not suspend in the meantime: CSG_IDLE is lost too, so that pm.has_ref is kept.",
-            )],
+            lessons: &[
+                (
+                    "6.12",
+                    "the group is killed (TIMEDOUT, \"job timeout\"), but the fence signals well: on its way the tick handles the lost event (sched_process_csg_irq_locked), whose completion of the job comes before group_term_post_processing gives the rest an error. Only the group's state tells.",
+                ),
+                (
+                    "7.x",
+                    "the same holds for the second client, and every start of a group costs 100 ms more, since panthor_fw_wait_acks looks once more after its time-out. The device does not suspend in the meantime: CSG_IDLE is lost too, so that pm.has_ref is kept.",
+                ),
+            ],
         },
         in_ci: true,
         ..PLAIN
