@@ -334,7 +334,11 @@ impl Device {
                 };
                 return writable | (readable & entry.events);
             }
-            Some(FdObject::Device(_) | FdObject::Syncobj(_) | FdObject::DmaBuf(_)) => false,
+            // A file without a poll of its own is always ready (`vfs_poll`, DEFAULT_POLLMASK).
+            Some(FdObject::Syncobj(_)) => {
+                return (PollEvents::IN | PollEvents::OUT) & entry.events;
+            }
+            Some(FdObject::Device(_) | FdObject::DmaBuf(_)) => false,
         };
         if readable {
             PollEvents::IN & entry.events

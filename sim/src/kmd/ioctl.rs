@@ -262,12 +262,8 @@ impl World {
         args.version_major = 1;
         args.version_minor = self.options.kernel.minor();
         args.version_patchlevel = 0;
-        // Newer cores have no date and say "0".
-        let date: &[u8] = if self.options.kernel.is_7x() {
-            b"0"
-        } else {
-            b"20230801"
-        };
+        // The core has no date any more and says "0".
+        let date: &[u8] = b"0";
         let field = |address: usize, room: &mut usize, text: &[u8]| {
             let len = text.len().min(*room);
             *room = text.len();

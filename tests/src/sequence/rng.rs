@@ -7,14 +7,14 @@ pub struct Rng(u64);
 impl Rng {
     /// The source of this seed.
     pub fn new(seed: u64) -> Self {
-        let mut rng = Self(seed ^ 0x5eed_0f_9a27_0e00);
+        let mut rng = Self(seed ^ 0x005e_ed0f_9a27_0e00);
         // Neighbouring seeds are to have nothing in common.
-        rng.0 = rng.next();
+        rng.0 = rng.number();
         rng
     }
 
     /// Any number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,7 +24,7 @@ impl Rng {
 
     /// A number below `n`, 0 where `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
-        if n == 0 { 0 } else { self.next() % n }
+        if n == 0 { 0 } else { self.number() % n }
     }
 
     /// True in `percent` of all cases.
@@ -51,7 +51,7 @@ mod tests {
     fn a_seed_gives_its_numbers_again_and_no_others() {
         let numbers = |seed| {
             let mut rng = Rng::new(seed);
-            [(); 4].map(|()| rng.next())
+            [(); 4].map(|()| rng.number())
         };
         assert_eq!(numbers(7), numbers(7));
         assert_ne!(numbers(7), numbers(8));

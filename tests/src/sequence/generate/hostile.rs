@@ -98,6 +98,11 @@ fn names_fd(buffers: &[Buffer]) -> bool {
     values.any(|placed| matches!(placed.value, Value::Fd(_)))
 }
 
+/// Whether half of the struct would ask for gigabytes: a size whose upper half is cut off.
+fn sized(request: u32) -> bool {
+    request == DRM_IOCTL_PANTHOR_BO_CREATE
+}
+
 impl Generator {
     /// The call, with one thing changed.
     pub(super) fn spoilt(
@@ -109,14 +114,14 @@ impl Generator {
         let mut arg = Arg::Buffer;
         match self.rng.below(20) {
             0 => arg = Arg::Bad(self.rng.pick(&BAD)),
-            1 if descriptor_field(request).is_none() && !names_fd(&buffers) => {
+            1 if descriptor_field(request).is_none() && !names_fd(&buffers) && !sized(request) => {
                 request = self.resized(request, &mut buffers)
             }
             2..=3 if buffers.len() > 1 => self.bad_pointer(request, &mut buffers),
             4 if buffers.len() > 1 => {
                 // Shorter than what the call says: the rest is a hole.
                 let last = buffers.len() - 1;
-                let keep = buffers[last].bytes.len() / 2 & !7;
+                let keep = (buffers[last].bytes.len() / 2) & !7;
                 buffers[last].bytes.truncate(keep);
                 buffers[last]
                     .values
@@ -142,7 +147,7 @@ impl Generator {
         let size = request >> 16 & 0x3fff;
         let other = self
             .rng
-            .pick(&[0, 4, 8, size / 2 & !3, size + 8, size + 16, size + 256]);
+            .pick(&[0, 4, 8, (size / 2) & !3, size + 8, size + 16, size + 256]);
         if let Some(head) = buffers.first_mut() {
             let room = head.bytes.len().max(other as usize);
             head.bytes.resize(room, u8::from(self.rng.percent(30)));

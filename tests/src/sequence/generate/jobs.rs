@@ -151,6 +151,9 @@ impl Generator {
     }
 
     pub(super) fn group_destroy(&mut self, file: usize) {
+        if !self.destroys {
+            return;
+        }
         let groups = self.files[file].groups.clone();
         let dead = groups.iter().position(|group| group.dead);
         let Some(at) = dead.or_else(|| self.rng.index(groups.len())) else {
@@ -198,7 +201,7 @@ impl Generator {
         let place = DATA + 64 * self.rng.below(DATA_SIZE / 128);
         // Sync objects have a place of their own, each with 64 bytes.
         let object = DATA + DATA_SIZE / 2 + 64 * self.rng.below(4);
-        let marker = self.rng.next() as u32;
+        let marker = self.rng.number() as u32;
         let head = "SET_SB_ENTRY #1, #0\n";
         match stream {
             Stream::Nop => ("NOP\nNOP\nNOP\n".into(), false, false),

@@ -90,7 +90,8 @@ impl Generator {
     }
 
     pub(super) fn vm_destroy(&mut self, file: usize) {
-        let Some(vm) = self.some_vm(file) else { return };
+        let vm = self.some_vm(file).filter(|_| self.destroys);
+        let Some(vm) = vm else { return };
         self.settle();
         let mut args = buffer(&drm_panthor_vm_destroy::default());
         args.handle(offset_of!(drm_panthor_vm_destroy, id), vm);
@@ -303,14 +304,17 @@ impl Generator {
             .vm(vm)
             .map(|vm| vm.mapped.clone())
             .unwrap_or_default();
-        let mut op = drm_panthor_vm_bind_op::default();
         // Near the end of the user's range as often as in the field.
-        op.va = match self.rng.below(12) {
+        let va = match self.rng.below(12) {
             0 => 0,
             1 => (1 << 47) - PAGE * self.rng.below(3),
             2 => LARGE * self.rng.below(4),
             3 => CODE + PAGE * self.rng.below(4),
             _ => FIELD + PAGE * self.rng.below(48),
+        };
+        let mut op = drm_panthor_vm_bind_op {
+            va,
+            ..Default::default()
         };
         match self.rng.below(100) {
             0..=59 => {
@@ -591,7 +595,7 @@ impl Generator {
                 });
             }
         } else if map.prot & 2 != 0 {
-            let bytes = self.rng.next().to_le_bytes().to_vec();
+            let bytes = self.rng.number().to_le_bytes().to_vec();
             self.step(Call::Write {
                 map: map.step,
                 at: offset,

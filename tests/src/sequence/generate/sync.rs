@@ -116,7 +116,8 @@ impl Generator {
             };
             // Linux up to 7.3 dereferences NULL where the handle of a signal operation is none
             // (`panthor_submit_ctx_add_sync_signal`): the driver under test would be gone.
-            if !syncobj.certain && !(waits && syncobj.filled) {
+            let may_wait = waits && syncobj.filled;
+            if !(syncobj.certain || may_wait) {
                 continue;
             }
             let only_wait = !syncobj.certain;
@@ -514,6 +515,9 @@ impl Generator {
     // ---- sync files
 
     fn file_info(&mut self, fd: StepId, room: u32, percent: u64) {
+        if !self.names {
+            return;
+        }
         let args = sync_file_info {
             num_fences: room,
             ..Default::default()
