@@ -12,7 +12,7 @@ use crate::shader::{ComputeJob, FaultKind, ShaderCores, ShaderFault, ShaderMemor
 const RECENT_JOBS: usize = 1024;
 
 /// What the shader cores have done.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobLog {
     /// Compute jobs that ran.
     pub jobs: u64,

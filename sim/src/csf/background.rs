@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use mali_isa::csf::{
-    Condition, FlushMode, Instr, OtherFlushMode, Reg64, SCOREBOARDS, State, SyncScope,
+    Condition, FlushMode, HeapOperation, Instr, OtherFlushMode, Reg64, SCOREBOARDS, State,
+    SyncScope,
 };
 
 use super::device::Event;
 use super::exception::{Cause, Fault};
 use super::execute::{Failure, check_aligned, plain};
+use super::heap;
 use super::queue::{Env, Flow, Queue, Stop, SyncWait};
 use super::scoreboard::{ALL_ENTRIES, Effect};
 use crate::mmu::{Access, AddressSpace, AgentSet, Knowledge, LscRule, MemoryError, Port, View};
@@ -43,6 +45,10 @@ pub(super) enum Work {
     Store {
         address: u64,
         state: State,
+    },
+    Heap {
+        heap: u64,
+        operation: HeapOperation,
     },
 }
 
@@ -239,6 +245,24 @@ impl Queue {
                     State::ErrorState => self.error.into(),
                 };
                 port.store(address, value.to_le_bytes())?;
+            }
+            Work::Heap {
+                heap: context,
+                operation,
+            } => {
+                port.set_view(view);
+                port.atomic32(heap::counter(context, operation), &mut |old| {
+                    old.wrapping_add(1)
+                })?;
+                // The firmware reads it past the caches.
+                port.write_through(context, heap::BYTES)?;
+                if operation == HeapOperation::VertexTilerStarted {
+                    self.pause();
+                    env.device.push_event(Event::RenderPass {
+                        heap: context,
+                        cycle,
+                    });
+                }
             }
             Work::Sync(op) => {
                 port.set_view(view);

@@ -64,6 +64,13 @@ pub enum Event {
         /// The fault.
         fault: Fault,
     },
+    /// A stream says that tiling begins (HEAP_OPERATION): from now on its tiler may want memory.
+    RenderPass {
+        /// Address of the heap's context.
+        heap: u64,
+        /// When.
+        cycle: u64,
+    },
     /// A job ran.
     Job(JobRecord),
 }

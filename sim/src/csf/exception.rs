@@ -58,6 +58,8 @@ exceptions! {
     DataInvalidFault = 0x58 "DATA_INVALID_FAULT",
     /// An address is out of range.
     AddrRangeFault = 0x5a "ADDR_RANGE_FAULT",
+    /// The tiler got no memory, and no handler makes do without.
+    Oom = 0x60 "OOM",
     /// Nothing is mapped.
     TranslationFault3 = 0xc3 "TRANSLATION_FAULT_3",
     /// Mapped, but not for this access.

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use mali_isa::csf::{
-    Condition, FlushMode, INSTR_BYTES, Instr, OtherFlushMode, Reg32, Reg64, STREAM_ALIGNMENT,
-    TaskAxis,
+    Condition, ExceptionType, FlushMode, INSTR_BYTES, Instr, OtherFlushMode, Reg32, Reg64,
+    STREAM_ALIGNMENT, TaskAxis,
 };
 use mali_isa::desc::{Fau, LocalStorage, ShaderProgram, WorkgroupSize, compute_sr};
 
 use super::background::{MEMORY_CYCLES, Work, check_entry};
 use super::device::{ComputeEndpoint, Event, JobError, JobRecord};
 use super::exception::{Cause, Exception};
+use super::heap;
 use super::queue::{CALL_DEPTH, Env, Flow, Frame, Queue, Stop, SyncWait};
 use super::scoreboard::Effect;
 use crate::mmu::{AddressSpace, JobMemory, Port, View};
@@ -315,16 +316,28 @@ impl Queue {
                 }
             }
             Instr::ErrorBarrier {} => self.error = false,
-            // Without a tiler job nothing raises the exception, nor uses the heap.
             Instr::SetExceptionHandler {
-                length, address, ..
+                length,
+                address,
+                exception_type: ExceptionType::TilerOom,
             } => {
-                self.value64(address)
-                    .and(self.value32(length).map(u64::from))
-                    .map_err(plain)?;
+                let frame = self.target(address, length).map_err(plain)?;
+                let bytes = self.value32(length).map_err(plain)?;
+                self.oom_handler = (frame.start != 0).then_some((frame.start, bytes));
             }
             Instr::HeapSet { address } => {
-                self.value64(address).map_err(plain)?;
+                let heap = self.value64(address).map_err(plain)?;
+                check_aligned("heap context", heap, heap::ALIGNMENT).map_err(plain)?;
+                self.heap = (heap != 0).then_some(heap);
+            }
+            Instr::HeapOp {
+                wait_mask,
+                operation,
+                signal_slot,
+            } => {
+                let heap = self.heap.ok_or(plain(Cause::Missing("tiler heap")))?;
+                let work = Work::Heap { heap, operation };
+                return self.now_or_deferred(env, port, pc, instr, wait_mask, signal_slot, work);
             }
             // panthor gives queues no trace buffer: the registers are read and dropped.
             Instr::TracePoint { base, count, .. } => {
@@ -340,7 +353,6 @@ impl Queue {
             | Instr::RunFullscreen { .. }
             | Instr::FinishTiling { .. }
             | Instr::FinishFragment { .. }
-            | Instr::HeapOp { .. }
             | Instr::ProtRegion { .. } => {
                 return Err(plain(Cause::NotSimulated(instr.op().mnemonic)));
             }

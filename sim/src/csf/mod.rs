@@ -27,6 +27,7 @@
 //! - a deferred instruction starts when what its mask's entries hold *at issue* is done;
 //! - the exception of a job without its resource, and of operands that do not exist, is CS_CONFIG_FAULT;
 //! - an endless job shares the cores with the others, finite jobs have them one after another;
+//! - a heap context holds the three counters of HEAP_OPERATION, where and how is ours;
 //! - a shader fault stops the queue (CS_FATAL), though Arm's kernel driver lists some as CS_FAULT;
 //! - after a recoverable fault, jobs are dropped until ERROR_BARRIER;
 //! - cycles of instructions, memory accesses and flushes are round assumptions.
@@ -35,6 +36,7 @@ mod background;
 mod device;
 mod exception;
 mod execute;
+pub mod heap;
 mod job;
 #[cfg(test)]
 mod panvk;

@@ -118,6 +118,10 @@ pub struct Queue {
     pub(super) endpoint_entry: u8,
     pub(super) other_entry: u8,
     pub(super) compute: bool,
+    /// Address of the tiler heap's context (HEAP_SET).
+    pub(super) heap: Option<u64>,
+    /// The stream that SET_EXCEPTION_HANDLER gives for a tiler without memory: address and bytes.
+    pub(super) oom_handler: Option<(u64, u32)>,
     /// The error state that ERROR_BARRIER clears and SYNC_* passes on.
     pub(super) error: bool,
     pub(super) frames: Vec<Frame>,
@@ -148,6 +152,8 @@ impl Queue {
             endpoint_entry: UNKNOWN_ENTRY,
             other_entry: UNKNOWN_ENTRY,
             compute: false,
+            heap: None,
+            oom_handler: None,
             error: false,
             frames: Vec::new(),
             source: Source::Words {
@@ -390,6 +396,29 @@ impl Queue {
         self.since_wait = 0;
     }
 
+    /// Address of the tiler heap's context, `None` where no HEAP_SET has given any.
+    #[must_use]
+    pub fn heap(&self) -> Option<u64> {
+        self.heap
+    }
+
+    /// The exception handler for a tiler without memory runs next, then what would have run now. `false` where the stream
+    /// has set none, or has no room for its call.
+    pub fn call_oom_handler(&mut self) -> bool {
+        let Some((start, bytes)) = self.oom_handler else {
+            return false;
+        };
+        if self.dead || self.frames.len() >= CALL_DEPTH {
+            return false;
+        }
+        let end = start.saturating_add(bytes.into());
+        if start != end {
+            let pc = start;
+            self.frames.push(Frame { start, pc, end });
+        }
+        true
+    }
+
     fn die(&mut self, fault: Box<Fault>) -> Stop {
         self.dead = true;
         Stop::Fault(fault)
@@ -497,8 +526,13 @@ impl Queue {
         self.wait(now, ALL_ENTRIES)
     }
 
-    pub(super) fn report(&mut self, device: &mut Device, fault: Fault) {
+    /// The queue stops after this instruction, so that the firmware can look at what it reports.
+    pub(super) fn pause(&mut self) {
         self.reported = true;
+    }
+
+    pub(super) fn report(&mut self, device: &mut Device, fault: Fault) {
+        self.pause();
         device.push_event(Event::Fault {
             group: self.group,
             queue: self.index,

@@ -3,11 +3,14 @@
 //! The layout is this model's own (Arm's firmware keeps its own secret). Times are relative to the moment of saving, so
 //! that a queue can go on later. Reading takes nothing on trust: the memory that holds the bytes is foreign.
 
-use mali_isa::csf::{FlushMode, Instr, OtherFlushMode, REGISTERS, SCOREBOARDS, State, SyncScope};
+use mali_isa::csf::{
+    FlushMode, HeapOperation, Instr, OtherFlushMode, REGISTERS, SCOREBOARDS, State, SyncScope,
+};
 use thiserror::Error;
 
 use super::background::{Deferred, SyncOp, Work};
 use super::device::Device;
+use super::heap;
 use super::queue::{CALL_DEPTH, Frame, Queue};
 use super::registers::Registers;
 use super::scoreboard::{Effect, Scoreboard, UNKNOWN_ENTRY};
@@ -205,6 +208,11 @@ impl Queue {
         w.u8(self.other_entry);
         w.flag(self.compute);
         w.flag(self.error);
+        w.option(self.heap.as_ref(), |w, heap| w.u64(*heap));
+        w.option(self.oom_handler.as_ref(), |w, (start, bytes)| {
+            w.u64(*start);
+            w.u32(*bytes);
+        });
         w.u64(self.extract());
         w.u64(self.since_wait());
         w.u64(device.progress_of(self.group, self.index));
@@ -261,6 +269,18 @@ impl Queue {
         let other_entry = r.below(UNKNOWN_ENTRY + 1)?;
         r.field = "flag";
         let (compute, error) = (r.flag()?, r.flag()?);
+        r.field = "tiler heap";
+        let heap = r.option(Reader::u64)?;
+        if let Some(heap) = heap.filter(|heap| heap % heap::ALIGNMENT != 0) {
+            return Err(r.bad(heap));
+        }
+        r.field = "exception handler";
+        let oom_handler = r.option(|r| Ok((r.u64()?, r.u32()?)))?;
+        if let Some((start, _)) =
+            oom_handler.filter(|(start, bytes)| (start | u64::from(*bytes)) % 8 != 0)
+        {
+            return Err(r.bad(start));
+        }
         r.field = "position";
         let (extract, since_wait, progress) = (r.u64()?, r.u64()?, r.u64()?);
         if extract % 8 != 0 {
@@ -350,6 +370,8 @@ impl Queue {
         self.other_entry = other_entry;
         self.compute = compute;
         self.error = error;
+        self.heap = heap;
+        self.oom_handler = oom_handler;
         self.frames = frames;
         self.known = known;
         self.scoreboard = scoreboard;
@@ -371,6 +393,12 @@ const STATES: [State; 4] = [
     State::CycleCount,
     State::DisjointCount,
     State::ErrorState,
+];
+
+const HEAP_OPERATIONS: [HeapOperation; 3] = [
+    HeapOperation::VertexTilerStarted,
+    HeapOperation::VertexTilerCompleted,
+    HeapOperation::FragmentCompleted,
 ];
 
 fn place<T: PartialEq>(table: &[T], value: &T) -> u8 {
@@ -399,11 +427,16 @@ fn write_work(w: &mut Writer, work: &Work) {
             w.u64(*address);
             w.u8(place(&STATES, state));
         }
+        Work::Heap { heap, operation } => {
+            w.u8(3);
+            w.u64(*heap);
+            w.u8(place(&HEAP_OPERATIONS, operation));
+        }
     }
 }
 
 fn read_work(r: &mut Reader<'_>) -> Result<Work, BadState> {
-    Ok(match r.below(3)? {
+    Ok(match r.below(4)? {
         0 => Work::Flush {
             l2: FLUSH_MODES[usize::from(r.below(3)?)],
             lsc: FLUSH_MODES[usize::from(r.below(3)?)],
@@ -431,7 +464,7 @@ fn read_work(r: &mut Reader<'_>) -> Result<Work, BadState> {
             }
             Work::Sync(op)
         }
-        _ => {
+        2 => {
             let address = r.u64()?;
             if address % 8 != 0 {
                 return Err(r.bad(address));
@@ -439,6 +472,16 @@ fn read_work(r: &mut Reader<'_>) -> Result<Work, BadState> {
             Work::Store {
                 address,
                 state: STATES[usize::from(r.below(4)?)],
+            }
+        }
+        _ => {
+            let heap = r.u64()?;
+            if heap % heap::ALIGNMENT != 0 {
+                return Err(r.bad(heap));
+            }
+            Work::Heap {
+                heap,
+                operation: HEAP_OPERATIONS[usize::from(r.below(3)?)],
             }
         }
     })

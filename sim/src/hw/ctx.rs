@@ -10,6 +10,7 @@ use super::physmem::{BadAddress, PhysMem};
 use super::power::Domain;
 use super::regs::*;
 use super::violation::Rule;
+use crate::csf::JobRecord;
 use crate::mmu::{Access, Caches};
 
 /// Nanoseconds and cycles of the GPU's clock.
@@ -158,9 +159,23 @@ impl Ctx<'_> {
         done.map_err(|bad| McuFault::Memory { va, bad })
     }
 
+    /// A word as [`Ctx::read32`], but through another address space: a stream's memory that the firmware looks into.
+    ///
+    /// # Errors
+    /// [`McuFault`].
+    pub fn read32_in(&self, space: u8, va: u64) -> Result<u32, McuFault> {
+        let physical = self.address(space, va, Access::Read)?;
+        let word = self.core.memory.read32(physical);
+        word.map_err(|bad| McuFault::Memory { va, bad })
+    }
+
     fn mcu_address(&self, va: u64, access: Access) -> Result<u64, McuFault> {
+        self.address(MCU_SPACE, va, access)
+    }
+
+    fn address(&self, space: u8, va: u64, access: Access) -> Result<u64, McuFault> {
         let core = &*self.core;
-        let leaf = core.spaces.walk(&core.memory, MCU_SPACE, va, access);
+        let leaf = core.spaces.walk(&core.memory, space, va, access);
         let leaf = leaf.map_err(|fault| McuFault::Mmu { va, access, fault })?;
         Ok(leaf.physical + (va - leaf.va))
     }
@@ -275,6 +290,11 @@ impl Ctx<'_> {
     /// The faults at work.
     pub fn faults(&mut self) -> &mut Faults {
         &mut self.core.faults
+    }
+
+    /// Notes a job that ran on the shader cores.
+    pub fn job_ran(&mut self, record: JobRecord) {
+        self.core.jobs.add(record);
     }
 
     /// Notes that the driver, or a stream, did what is left undefined.

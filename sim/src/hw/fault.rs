@@ -169,6 +169,11 @@ pub enum Kind {
         /// Time of a GPU or MMU fault, in nanoseconds.
         at: u64,
     },
+    /// A render pass wants memory when it begins.
+    TilerOom {
+        /// Chunks, one after another.
+        chunks: u16,
+    },
     /// A doorbell is not heard.
     DoorbellLost {
         /// Only this page.
@@ -332,6 +337,11 @@ pub const FAULTS: &[Spec] = &[
             ("as", "an address space, 0 to 31"),
         ],
         help: "a fault that nothing caused: gpu and mmu at a time, cs-* per stream that begins to run",
+    },
+    Spec {
+        name: "tiler-oom",
+        params: &[("chunks", "a number of chunks, 1 to 65535")],
+        help: "the tiler of a render pass runs out of heap (CS_TILER_OOM) and asks for chunks; per HEAP_OPERATION.vt_start",
     },
     Spec {
         name: "doorbell-lost",

@@ -334,6 +334,11 @@ impl Spec {
                     at: given.get("at", time)?.unwrap_or(0),
                 }
             }
+            "tiler-oom" => Kind::TilerOom {
+                chunks: given
+                    .get("chunks", |v| v.parse().ok().filter(|n| *n > 0))?
+                    .unwrap_or(1),
+            },
             "doorbell-lost" => Kind::DoorbellLost {
                 id: given.get("id", |v| below(v, 64))?,
             },
@@ -429,6 +434,7 @@ mod tests {
                     at: 3,
                 },
             ),
+            ("tiler-oom:chunks=3", Kind::TilerOom { chunks: 3 }),
             ("doorbell-lost:id=3", Kind::DoorbellLost { id: Some(3) }),
             ("flush-id-frozen", Kind::FlushIdFrozen),
             (

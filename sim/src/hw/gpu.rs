@@ -16,6 +16,7 @@ use super::physmem::PhysMem;
 use super::power::{Availability, Domain, Power};
 use super::regs::*;
 use super::violation::{Rule, Violations};
+use crate::endpoint::JobLog;
 use crate::mmu::{Access, Caches};
 
 /// Nanoseconds from MCU_CONTROL to FATAL, for a boot that fails so. Assumed.
@@ -61,6 +62,7 @@ pub struct Core {
     pub(super) events: EventQueue<Event>,
     pub(super) calls: VecDeque<Call>,
     pub(super) violations: Violations,
+    pub(super) jobs: JobLog,
     pub(super) control: Control,
     pub(super) mcu_control: u32,
     pub(super) mcu_status: McuStatus,

@@ -138,6 +138,14 @@ impl Faults {
         }
     }
 
+    /// A render pass begins: the chunks that its tiler wants.
+    pub fn tiler_oom(&mut self, now: u64) -> Option<u16> {
+        match self.strike(now, |kind| matches!(kind, Kind::TilerOom { .. }))? {
+            Kind::TilerOom { chunks } => Some(chunks),
+            _ => None,
+        }
+    }
+
     // ---- Asked by the registers
 
     /// A bit of a line becomes pending.

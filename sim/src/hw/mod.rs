@@ -12,7 +12,8 @@
 //!
 //! # Invented
 //! Times of resets, flushes, power changes and MMU commands; which registers a reset clears; that a
-//! stream's whole address space waits while a region of it is locked, and the MCU never; that GPU_CYCLE_COUNT counts always.
+//! stream's whole address space waits while a region of it is locked, and the MCU never; that GPU_CYCLE_COUNT counts always;
+//! that MCU_CONTROL starts the MCU when it leaves DISABLE, and neither a second ENABLE or AUTO nor the L2's power does.
 //!
 //! # Glossary
 //! - **MCU**: the microcontroller that runs the firmware. **AS**: address space of the MMU, number 0 is the MCU's.
@@ -57,6 +58,7 @@ use regs::{McuStatus, Reg};
 pub use violation::Violation;
 use violation::{Rule, Violations};
 
+pub use crate::endpoint::JobLog;
 use crate::mmu::Caches;
 
 /// Events and firmware calls of one access: more at one time are a loop, and wait for the next access.
@@ -77,6 +79,8 @@ pub struct Summary {
     pub interrupts: [u64; 3],
     /// Each fault that was asked for, and how often it struck.
     pub faults: Vec<(String, u64)>,
+    /// The compute jobs that ran, with their cycles by the cost model.
+    pub jobs: JobLog,
     /// What the driver did that hardware leaves undefined.
     pub violations: Vec<Violation>,
     /// Violations beyond those of the list.
@@ -136,6 +140,7 @@ impl Hardware {
             events,
             calls: VecDeque::new(),
             violations: Violations::default(),
+            jobs: JobLog::default(),
             control,
             mcu_control: 0,
             mcu_status: McuStatus::Disabled,
@@ -220,6 +225,7 @@ impl Hardware {
             faults: faults
                 .map(|(fault, count): (&Fault, u64)| (fault.to_string(), count))
                 .collect(),
+            jobs: self.core.jobs.clone(),
             violations: self.core.violations.list().to_vec(),
             more_violations: self.core.violations.more(),
             ..self.summary.clone()

@@ -23,6 +23,10 @@ pub struct Options {
     pub strict: bool,
     /// `lsc=flushed|private|coherent`: what must lie between the jobs of a stream that depend on each other.
     pub lsc: Option<LscRule>,
+    /// `progress_timer=0|1`: whether the firmware minds GLB_PROGRESS_TIMER. Default 1. Without it a long job meets only the
+    /// driver's own timer, as it does in any case below 524 MHz (`panthor_fw.c`, `PROGRESS_TIMEOUT_CYCLES` in the 5 s of
+    /// `panthor_sched.c`, `JOB_TIMEOUT_MS`).
+    pub progress_timer: bool,
     /// `fault=NAME:…`: what goes wrong ([`super::fault`]).
     pub faults: Vec<Fault>,
 }
@@ -36,6 +40,7 @@ impl Default for Options {
             seed: 0,
             strict: true,
             lsc: None,
+            progress_timer: true,
             faults: Vec::new(),
         }
     }
@@ -67,7 +72,7 @@ pub enum BadOption {
 
 impl Options {
     /// The keys.
-    pub const KEYS: &str = "gpu_mhz, cores, threads, seed, strict, lsc, fault";
+    pub const KEYS: &str = "gpu_mhz, cores, threads, seed, strict, lsc, progress_timer, fault";
 
     /// Whether `key` is one of them, so that a longer device string can be split.
     #[must_use]
@@ -128,6 +133,10 @@ impl Options {
                     LscRule::from_name(value)
                         .ok_or_else(|| bad("lsc", "flushed, private or coherent"))?,
                 );
+            }
+            "progress_timer" => {
+                self.progress_timer =
+                    switch(value).ok_or_else(|| bad("progress_timer", "0 or 1"))?;
             }
             "fault" => self.faults.push(value.parse()?),
             _ => return Err(BadOption::UnknownKey(key.into())),

@@ -141,6 +141,8 @@ impl MaliQueue {
                     };
                     self.fault.get_or_insert(exception);
                 }
+                // There is no tiler, so no heap that runs out.
+                Event::RenderPass { .. } => {}
                 Event::Job(record) => lock(&self.shared.log).add(record),
                 Event::SyncUpdate { .. } => {}
             }

@@ -64,6 +64,9 @@ pub enum Breach {
     /// Positions that no ring can have.
     #[error("stream {0}.{1}: insert {2:#x} is not within {4:#x} bytes of extract {3:#x}")]
     Insert(usize, usize, u64, u64, u64),
+    /// An answer to TILER_OOM that is no chunk.
+    #[error("stream {0}.{1}: the heap chunk {2:#x} is not mapped, or has no size")]
+    Chunk(usize, usize, u64),
     /// The stream's ring positions cannot be accessed.
     #[error("stream {0}.{1}: ring positions at {2:#x}: {3}")]
     RingPage(usize, usize, u64, String),

@@ -36,7 +36,7 @@ impl Mcu {
         {
             return Ok(());
         }
-        if stream.faulted || stream.oom {
+        if stream.faulted || stream.oom != 0 {
             stream.activity = Activity::Held;
             return Ok(());
         }
@@ -150,6 +150,7 @@ impl Mcu {
         let mut signalled = false;
         let mut host = false;
         let mut faults = Vec::new();
+        let mut chunks = None;
         stream.jobs.retain(|job| job.end > cycle);
         for event in events {
             match event {
@@ -158,8 +159,13 @@ impl Mcu {
                     host |= system;
                 }
                 Event::Fault { fault, .. } => faults.push(fault),
+                Event::RenderPass { .. } => {
+                    let now = ctx.now();
+                    chunks = chunks.or(ctx.faults().tiler_oom(now));
+                }
                 Event::Job(record) => {
                     let running = running(&record, cores);
+                    ctx.job_ran(record);
                     let timer = self.global.progress_cycles;
                     if timer != 0 && running.task > timer {
                         let at = ctx.clock().ns(running.start.saturating_add(timer));
@@ -243,6 +249,9 @@ impl Mcu {
         for fault in faults {
             log::info!("stream {slot}.{index}: {fault}");
             self.fault(ctx, slot, index, fault.exception.code(), fault.info)?;
+        }
+        if let Some(chunks) = chunks {
+            self.tiler_oom(ctx, slot, index, chunks)?;
         }
         if let Some(fault) = failed {
             self.failed(ctx, slot, index, space, fault)?;

@@ -34,7 +34,9 @@ impl Mcu {
         let requests = changed & glb::CONFIG;
         if requests & glb::CFG_PROGRESS_TIMER != 0 {
             let timer = ctx.read32(GLB_IN + glb_in::PROGRESS_TIMER)?;
-            self.global.progress_cycles = u64::from(timer) << glb::TIMER_SHIFT;
+            if ctx.options().progress_timer {
+                self.global.progress_cycles = u64::from(timer) << glb::TIMER_SHIFT;
+            }
         }
         if requests & glb::CFG_ALLOC_EN != 0 {
             self.global.core_mask = ctx.read64(GLB_IN + glb_in::CORE_EN_MASK)?;

@@ -1,7 +1,7 @@
 //! Group slots: which group is on them, and its requests.
 
 use super::Breach;
-use super::layout::{STREAMS, cs, cs_out, csg, csg_in, csg_out};
+use super::layout::{STREAMS, cs, cs_in, cs_out, csg, csg_in, csg_out};
 use super::mcu::{Activity, Group, Leaving, Mcu, TURN_MASK, Token};
 use crate::endpoint::Endpoint;
 use crate::hw::ctx::{Ctx, McuFault};
@@ -234,8 +234,11 @@ impl Mcu {
             // The next group's START is a new one.
             slot_of_stream.done &= !cs::STATE_MASK;
             let out = cs_out(slot, stream) + cs_out::ACK;
-            let ack = ctx.read32(out)? & !cs::STATE_MASK;
-            ctx.write32(out, ack)?;
+            // So is what its streams ask for.
+            let req = ctx.read32(cs_in(slot, stream) + cs_in::REQ)?;
+            let ack = ctx.read32(out)? & !cs::STATE_MASK & !cs::TILER_OOM;
+            ctx.write32(out, ack | (req & cs::TILER_OOM))?;
+            slot_of_stream.held &= !cs::TILER_OOM;
         }
         self.idleness_changed(ctx);
         self.acknowledge_group(ctx, slot, state, csg::STATE_MASK)

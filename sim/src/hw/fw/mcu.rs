@@ -177,8 +177,8 @@ pub(super) struct Stream {
     pub jobs: Vec<Running>,
     /// A CS_FAULT is not acknowledged.
     pub faulted: bool,
-    /// A TILER_OOM is not answered.
-    pub oom: bool,
+    /// Chunks that the tiler waits for; a TILER_OOM is not answered where it is not 0.
+    pub oom: u16,
 }
 
 /// What a stream does.

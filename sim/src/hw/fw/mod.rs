@@ -17,6 +17,9 @@
 //!   its group slot finds the first acknowledged;
 //! - a queue that has reported CS_FAULT goes on when the host has acknowledged it;
 //! - after a page fault a queue waits, and ends with CS_BUS_FAULT when the driver switches the address space off;
+//! - a tiler wants memory only where a fault says so; without it the stream's exception handler runs, or the queue ends
+//!   with CS_FATAL and OOM; fragment jobs that could give some back are not waited for;
+//! - a TILER_OOM that is not answered when its group leaves the slot is taken back, and comes again with the group;
 //! - the progress timer runs while a task of the group is on the cores, not while a stream loops;
 //! - CSG_IDLE comes at once, GLB_IDLE after `idle_timer`; there is no CS_EXTRACT_EVENT;
 //! - the shader cores get power when the first job needs it, and lose it when the MCU halts.
@@ -26,6 +29,7 @@ mod breach;
 mod execute;
 mod global;
 mod group;
+mod heap;
 pub mod layout;
 mod mcu;
 mod notify;

@@ -46,15 +46,15 @@ impl Mcu {
         let Some(running) = self.stream(slot, stream) else {
             return Ok(());
         };
-        let answered = (running.faulted && pending & cs::FAULT == 0)
-            || (running.oom && pending & cs::TILER_OOM == 0);
-        if answered {
-            running.faulted &= pending & cs::FAULT != 0;
-            // The chunk is in heap_start, or 0: there is none, and the tiler has to do without.
-            running.oom &= pending & cs::TILER_OOM != 0;
+        running.faulted &= pending & cs::FAULT != 0;
+        if running.oom != 0 && pending & cs::TILER_OOM == 0 {
+            self.chunk_answered(ctx, slot, stream)?;
         }
+        let Some(running) = self.stream(slot, stream) else {
+            return Ok(());
+        };
         let wanted = match running.activity {
-            Activity::Held => !running.faulted && !running.oom,
+            Activity::Held => !running.faulted && running.oom == 0,
             Activity::Idle | Activity::Blocked(_) | Activity::Progress => true,
             _ => started,
         };
@@ -123,7 +123,7 @@ impl Mcu {
             Some(_) => Activity::Busy,
             None => Activity::Idle,
         };
-        let mut oom = false;
+        let mut oom = 0;
         let mut bad = lost;
         let mut task = 0;
         if let Some(saved) = saved {
@@ -139,7 +139,7 @@ impl Mcu {
                 bad = true;
             }
         }
-        if oom {
+        if oom != 0 {
             activity = Activity::Held;
         }
         let start = ctx.now_cycles();
@@ -170,8 +170,8 @@ impl Mcu {
         group.streams[index] = Some(Box::new(stream));
         if bad {
             self.fatal(ctx, slot, index, Exception::CsConfigFault.code(), 0)?;
-        } else if oom {
-            self.stream_event(ctx, slot, index, cs::TILER_OOM)?;
+        } else if oom != 0 {
+            self.ask_for_chunk(ctx, slot, index)?;
         }
         Ok(true)
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! 0x00  mark "PSB1"        0x08  sum of what follows (FNV-1a, 64 bits)
 //! 0x04  bytes in all       0x10  streams, one after another:
-//!                                u8 index, u8 flags, u16 0, u32 bytes of state, u64 ring base, u64 ring size,
+//!                                u8 index, u8 flags, u16 chunks, u32 bytes of state, u64 ring base, u64 ring size,
 //!                                u64 cycles of its longest task, state
 //! ```
 //! The state is [`crate::csf::Queue::save`]'s. The driver gives the memory and must not touch it; that it has not is
@@ -20,7 +20,6 @@ const MARK: u32 = u32::from_le_bytes(*b"PSB1");
 const HEADER: usize = 0x10;
 const RECORD: usize = 32;
 const DEAD: u8 = 1;
-const OOM: u8 = 2;
 
 /// A stream as the buffer holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +27,8 @@ pub(super) struct SavedStream {
     pub base: u64,
     pub size: u64,
     pub dead: bool,
-    pub oom: bool,
+    /// Chunks that its tiler waits for.
+    pub oom: u16,
     /// Cycles of the longest task of its jobs.
     pub task: u64,
     pub state: Vec<u8>,
@@ -72,8 +72,8 @@ pub(super) fn store(
         let dead = matches!(stream.activity, Activity::Dead | Activity::PageFault(_));
         let state = stream.queue.save(device, cycle, room);
         bytes.push(index as u8);
-        bytes.push(if dead { DEAD } else { 0 } | if stream.oom { OOM } else { 0 });
-        bytes.extend([0; 2]);
+        bytes.push(dead.into());
+        bytes.extend(stream.oom.to_le_bytes());
         bytes.extend((state.len() as u32).to_le_bytes());
         bytes.extend(stream.base.to_le_bytes());
         bytes.extend(stream.size.to_le_bytes());
@@ -137,14 +137,14 @@ fn parse(mut bytes: &[u8]) -> Option<[Option<SavedStream>; STREAMS]> {
         let state = rest.get(..len)?;
         bytes = &rest[len..];
         let place = streams.get_mut(usize::from(record[0]))?;
-        if place.is_some() || record[1] & !(DEAD | OOM) != 0 || record[2..4] != [0; 2] {
+        if place.is_some() || record[1] & !DEAD != 0 {
             return None;
         }
         *place = Some(SavedStream {
             base: word(8)?,
             size: word(16)?,
             dead: record[1] & DEAD != 0,
-            oom: record[1] & OOM != 0,
+            oom: u16::from_le_bytes([record[2], record[3]]),
             task: word(24)?,
             state: state.to_vec(),
         });

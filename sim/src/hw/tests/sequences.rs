@@ -336,3 +336,27 @@ fn counters_run_at_their_clocks() {
         5 + (board.now - 1_000_000_000) * 24 / 1000
     );
 }
+
+#[test]
+fn a_second_start_without_disable_boots_nothing() {
+    // 7.x after a fast boot that failed: panthor_device_resume switches the L2 off and on and starts again.
+    let mut board = Board::new("fault=boot-fails:reset=any:once");
+    board.l2_on();
+    board.as_enable(0, 0);
+    board.write(0x700, 2);
+    board.run(1_000_000);
+    assert_eq!(board.read(0x704), 0);
+    board.write(0x1e0, 1);
+    board.run(100_000);
+    board.l2_on();
+    board.write(0x700, 2);
+    board.run(1_000_000_000);
+    assert_eq!(board.read(0x704), 0);
+    assert_eq!(board.broken(), [Rule::Busy]);
+    assert!(!board.calls().contains(&"boot".to_owned()));
+    // 6.12: panthor_fw_stop lies between.
+    board.write(0x700, 0);
+    board.write(0x700, 2);
+    board.run(1_000_000);
+    assert_eq!(board.read(0x704), 1);
+}

@@ -1,5 +1,7 @@
 //! The driver's part played against the firmware, over registers, page tables and memory.
 
+mod cores;
+mod heap;
 mod hostile;
 mod slots;
 mod streams;
@@ -320,7 +322,7 @@ impl Guest {
     /// Events of the slot's stream that are not acknowledged.
     fn stream_events(&self, slot: usize) -> u32 {
         let req = self.get(cs_in(slot, 0) + cs_in::REQ);
-        (req ^ self.get(cs_out(slot, 0) + cs_out::ACK)) & 0xcc00_0000
+        (req ^ self.get(cs_out(slot, 0) + cs_out::ACK)) & 0xc400_0000
     }
 
     /// `sched_process_csg_irq_locked`: acknowledges everything.
