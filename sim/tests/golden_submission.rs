@@ -198,7 +198,7 @@ fn try_execute<E: ComputeEndpoint>(
         .filter_map(|event| match event {
             Event::Job(record) => Some(record),
             Event::Fault { fault, .. } => panic!("{fault:?}"),
-            Event::SyncUpdate { .. } => None,
+            Event::SyncUpdate { .. } | Event::RenderPass { .. } => None,
         })
         .collect();
     Ok((space, jobs))
