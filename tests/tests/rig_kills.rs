@@ -2,7 +2,7 @@
 //! nothing left behind.
 //!
 //! Needs a kernel in the rig's cache (`panthorctl rig build`) with its SMP binary; without one the test says so and passes,
-//! unless `PANTHOR_REQUIRE_RIG` is set. `PANTHOR_RIG_KERNEL` chooses the kernel (default 7.2).
+//! unless `PANTHOR_TEST_RIG` is set. `PANTHOR_RIG_KERNEL` chooses the kernel (default 7.2).
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ fn killed_clients_leave_nothing_behind() {
     let kernel = std::env::var("PANTHOR_RIG_KERNEL").unwrap_or_else(|_| "7.2".to_owned());
     let device = format!("rig:kernel={kernel},smp,user=root,gpu_mhz=100");
     if let Err(error) = available(&device) {
-        assert!(std::env::var_os("PANTHOR_REQUIRE_RIG").is_none(), "{error}");
+        assert!(std::env::var_os("PANTHOR_TEST_RIG").is_none(), "{error}");
         eprintln!("skipped: {error}");
         return;
     }

@@ -1,7 +1,7 @@
 //! Figures and promises of the rig that the measurements rest on: equal runs, short runs, the driver's timer at work.
 //!
 //! Needs kernels in the rig's cache (`panthorctl rig build`); without one a test says so and passes, unless
-//! `PANTHOR_REQUIRE_RIG` is set.
+//! `PANTHOR_TEST_RIG` is set.
 
 use std::path::{Path, PathBuf};
 
@@ -16,12 +16,18 @@ fn helper() -> PathBuf {
     env!("CARGO_BIN_EXE_measure").into()
 }
 
+/// Whether figures are held to their limits: on a host that does nothing else. Elsewhere every round trip and every boot
+/// waits for a CPU.
+fn figures() -> bool {
+    std::env::var_os("PANTHOR_FIGURES").is_some()
+}
+
 /// Whether the rig has this kernel; says so where it has not.
 fn has(kernel: &str) -> bool {
     match available(&format!("rig:kernel={kernel}")) {
         Ok(()) => true,
         Err(error) => {
-            assert!(std::env::var_os("PANTHOR_REQUIRE_RIG").is_none(), "{error}");
+            assert!(std::env::var_os("PANTHOR_TEST_RIG").is_none(), "{error}");
             eprintln!("skipped: {error}");
             false
         }
@@ -70,7 +76,8 @@ fn five_seconds_and_the_recovery_take_less_than_one() {
         })
         .min();
     eprintln!("{best:?} ms of wall time");
-    assert!(best < Some(1000), "{best:?} ms");
+    let limit = if figures() { 1_000 } else { 60_000 };
+    assert!(best < Some(limit), "{best:?} ms");
 }
 
 #[test]
@@ -93,12 +100,7 @@ fn a_register_access_takes_microseconds() {
         })
         .fold(f64::INFINITY, f64::min);
     eprintln!("{best:.1} µs an access, the query's own work included");
-    // A figure of an idle host: on one that compiles meanwhile every round trip waits for a CPU.
-    let limit = if std::env::var_os("PANTHOR_FIGURES").is_some() {
-        20.0
-    } else {
-        500.0
-    };
+    let limit = if figures() { 20.0 } else { 5_000.0 };
     assert!(best <= limit, "{best} µs");
 }
 

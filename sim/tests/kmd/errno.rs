@@ -90,11 +90,7 @@ fn the_dispatch_knows_groups_numbers_sizes_and_pointers() {
 
 #[test]
 fn version_and_capabilities() {
-    for (kernel, minor, date) in [
-        ("6.12", 0, &b"0"[..]),
-        ("7.2", 8, b"0"),
-        ("7.3", 9, b"0"),
-    ] {
+    for (kernel, minor, date) in [("6.12", 0, &b"0"[..]), ("7.2", 8, b"0"), ("7.3", 9, b"0")] {
         let client = open(&format!("sim:kernel={kernel}"));
         let (mut name, mut dates) = ([0_u8; 4], [0_u8; 16]);
         let mut args = drm_version::new_zeroed();
