@@ -38,7 +38,7 @@ pub fn document(kernel: &str, runs: &[(&Scenario, Record)]) -> String {
          descriptor in a child; R4: all clients closed, or the driver bound again; R5: boot again.\n\n"
     );
     summary(&mut text, kernel, runs);
-    text.push_str(super::notes::NOT_BROUGHT_ABOUT);
+    text.push_str(super::notes::SILENT_HANGS);
     for (scenario, record) in runs {
         text.push_str(&section(kernel, scenario, record));
     }
