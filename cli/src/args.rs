@@ -271,7 +271,10 @@ impl From<RigVariant> for panthor_rig::cache::Variant {
 /// Which kernels to remove.
 #[derive(Debug, Args)]
 pub struct RigCleanArgs {
-    /// One kernel: `7.2` with all its variants, or `7.2-debug` alone; none: all of them, and what broken builds left.
-    #[arg(value_name = "NAME")]
+    /// One kernel: `7.2` with all its variants, or `7.2-debug` alone.
+    #[arg(value_name = "NAME", required_unless_present = "all")]
     pub name: Option<String>,
+    /// All of them, and what broken builds left.
+    #[arg(long, conflicts_with = "name")]
+    pub all: bool,
 }

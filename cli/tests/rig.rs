@@ -191,7 +191,7 @@ fn a_tree_is_built_once_listed_and_removed() {
     fs::write(machine.path("cache/panthorctl/rig/not-ours"), "kept").expect("file");
     let cleaned = machine.json(machine.command("rig clean mine"));
     assert_eq!(cleaned["kernels"][0], "mine");
-    let _ = machine.json(machine.command("rig clean"));
+    let _ = machine.json(machine.command("rig clean --all"));
     assert_eq!(machine.cached(), ["not-ours"]);
     refused(
         machine.command("rig clean mine"),
