@@ -113,6 +113,8 @@ pub struct Device {
     pub(super) flushed: AgentSet,
     /// Agents that were done at a flush of all caches by the host.
     flushed_by_host: AgentSet,
+    /// How many such flushes there were.
+    pub(super) host_flushes: u64,
     pub(super) progress: HashMap<(u32, u8), u64>,
     events: VecDeque<Event>,
 }
@@ -139,6 +141,7 @@ impl Device {
             sync: HashMap::new(),
             flushed: AgentSet::below(1),
             flushed_by_host: AgentSet::below(1),
+            host_flushes: 0,
             progress: HashMap::new(),
             events: VecDeque::new(),
         }
@@ -221,6 +224,7 @@ impl Device {
         let done = self.done(now);
         self.flushed.union(&done);
         self.flushed_by_host.union(&done);
+        self.host_flushes += 1;
     }
 
     /// What a queue knows at the beginning of a job, whoever has done it.

@@ -114,6 +114,8 @@ pub struct Queue {
     pub(super) registers: Registers,
     pub(super) scoreboard: Scoreboard,
     pub(super) known: Knowledge,
+    /// The host's flushes of which `known` tells.
+    host_flushes: u64,
     pub(super) deferred: Vec<Deferred>,
     pub(super) endpoint_entry: u8,
     pub(super) other_entry: u8,
@@ -148,6 +150,7 @@ impl Queue {
             registers: Registers::new(),
             scoreboard: Scoreboard::default(),
             known: Knowledge::below(1),
+            host_flushes: 0,
             deferred: Vec::new(),
             endpoint_entry: UNKNOWN_ENTRY,
             other_entry: UNKNOWN_ENTRY,
@@ -282,8 +285,9 @@ impl Queue {
         if self.dead {
             return Stop::Never;
         }
-        if self.kernel() {
+        if self.kernel() && self.host_flushes != env.device.host_flushes {
             // The ring's pages may have been somebody else's before.
+            self.host_flushes = env.device.host_flushes;
             self.known.union(&env.device.known_to_all());
             self.forget_view();
         }

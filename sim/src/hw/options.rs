@@ -83,12 +83,7 @@ impl Options {
     /// What must lie between a job's writes and another job's reads: `lsc`, or what `strict` implies.
     #[must_use]
     pub fn lsc_rule(&self) -> LscRule {
-        let implied = if self.strict {
-            LscRule::default()
-        } else {
-            LscRule::Coherent
-        };
-        self.lsc.unwrap_or(implied)
+        LscRule::chosen(self.lsc, self.strict)
     }
 
     /// The clock in Hz, as the device tree gives it.
@@ -175,6 +170,9 @@ impl fmt::Display for Options {
         if let Some(lsc) = self.lsc {
             write!(f, ",lsc={}", lsc.name())?;
         }
+        if !self.progress_timer {
+            write!(f, ",progress_timer=0")?;
+        }
         for fault in &self.faults {
             write!(f, ",fault={fault}")?;
         }
@@ -188,7 +186,7 @@ mod tests {
 
     #[test]
     fn reads_every_key_and_writes_it_back() {
-        let text = "gpu_mhz=0.2,cores=2,threads=3,seed=9,strict=0,lsc=private,fault=irq-lost:irq=job:once,fault=flush-stuck";
+        let text = "gpu_mhz=0.2,cores=2,threads=3,seed=9,strict=0,lsc=private,progress_timer=0,fault=irq-lost:irq=job:once,fault=flush-stuck";
         let options: Options = text.parse().unwrap();
         assert_eq!(options.gpu_hz(), 200_000);
         assert_eq!((options.cores, options.threads, options.seed), (2, 3, 9));

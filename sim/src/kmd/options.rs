@@ -152,12 +152,7 @@ impl Options {
     /// What must lie between a job's writes and another job's reads: `lsc`, or what `strict` implies.
     #[must_use]
     pub fn lsc_rule(&self) -> LscRule {
-        let implied = if self.strict {
-            LscRule::default()
-        } else {
-            LscRule::Coherent
-        };
-        self.lsc.unwrap_or(implied)
+        LscRule::chosen(self.lsc, self.strict)
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), BadOption> {

@@ -108,6 +108,16 @@ impl LscRule {
             .into_iter()
             .find(|rule| rule.name() == name)
     }
+
+    /// The rule that was asked for, or what the strictness of a device implies.
+    #[must_use]
+    pub(crate) fn chosen(asked: Option<Self>, strict: bool) -> Self {
+        asked.unwrap_or(if strict {
+            Self::default()
+        } else {
+            Self::Coherent
+        })
+    }
 }
 
 /// What a stream can rely on at one point.
